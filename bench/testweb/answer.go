@@ -31,7 +31,7 @@ type answer struct {
 	gzip        bool                    // compress the body for clients that accept gzip
 
 	header http.Header               // further headers
-	stream func(out io.Writer) error // if not nil, it writes the body, which is sent at once, without Content-Length
+	stream func(out io.Writer) error // if not nil, it writes the body, without Content-Length
 
 	wait time.Duration // time before the headers are sent
 	slow bool          // the body is sent in slowPieces pieces

@@ -105,7 +105,7 @@ type comparison struct {
 	report *Report
 }
 
-// A field describes which records have one field.
+// A field counts the records that lack a certain field of record.
 type field struct {
 	isWritten bool   // some record has the field
 	leftOut   int    // number of records that lack the field, but should have it
@@ -148,8 +148,8 @@ func (c *comparison) observe(r *record) {
 	c.judge(r, &e)
 }
 
-// observeNoSitemap judges a record whose path is usual for sitemaps, such as
-// /sitemap.xml, but has no sitemap. Any outcome except ok and redirect is right.
+// observeNoSitemap judges the record of a URL at which crawlers look for a sitemap, such as
+// /sitemap.xml, on a host without that sitemap. Any outcome except ok and redirect is right.
 func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {

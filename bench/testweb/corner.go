@@ -65,7 +65,7 @@ type resource struct {
 	packed      func(out io.Writer) error // writes the body as it is sent; nil means plain
 	isLive      bool                      // the body is sent while it is written, because it can be endless
 
-	fails     int // number of requests that fail before a good answer, or forever
+	fails     int // number of requests that fail before a good answer; forever if none is good
 	badStatus int // status of the failures, or one of the values below
 	tries     int // requests so far; Web.mu guards it
 

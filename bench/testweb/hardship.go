@@ -86,7 +86,7 @@ type fate struct {
 	name      string
 	outcome   string // recorded by a correct crawl
 	status    int    // of the last answer; 0 if there is none
-	fails     int    // number of requests that fail before a good answer, or forever
+	fails     int    // number of requests that fail before a good answer; forever if none is good
 	truncated bool   // the body is longer than Config.MaxBodyBytes
 	inner     *fate  // the fate that pages with child pages have instead; nil means plain
 	// answer changes the answer to a request. try is the number of earlier requests.

@@ -29,8 +29,8 @@ func (w *Web) LinksOf(url string) []Link {
 }
 
 // links appends the targets of p's links. The first targets are the children of p, its
-// chain of redirects, and pages of dead hosts. Perhaps no page except p links to these
-// targets. The other targets are random pages of the same host and of other hosts.
+// chain of redirects, and pages of dead hosts. A crawl might find these targets only
+// through p. The other targets are random pages of the same host and of other hosts.
 func (w *Web) links(dst []target, p page) []target {
 	w.shape.children(p, func(child page) { dst = append(dst, target{kind: aPage, page: child}) })
 	if w.ownsChain(p) {

@@ -38,7 +38,7 @@ var (
 	robotsMissing = &robotsFile{status: http.StatusNotFound, open: allowed}
 	robotsDelay   = &robotsFile{http.StatusOK, rulesPrefix, privateFolder, openFolder} // with a Crawl-delay
 
-	// robotsFiles are the files of eight hosts in a row.
+	// robotsFiles has the files of all hosts, by the host's number modulo 8.
 	robotsFiles = [...]*robotsFile{
 		{http.StatusOK, rulesPrefix, privateFolder, openFolder},
 		{http.StatusOK, rulesWildcards, [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}},

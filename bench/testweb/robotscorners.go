@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// failingRobots is a hardship: robots.txt files that are unreachable at first. Such a
-// file forbids all pages (RFC 9309, 2.3.1.4), and a crawler must request it again. Most
-// of these files recover, and one never does. For the page of the host that never
-// recovers, several outcomes are right. A robots.txt that answers 4xx forbids nothing
+// failingRobots is a hardship: robots.txt files that are unreachable at first. While
+// a file is unreachable, all pages of its host are forbidden (RFC 9309, 2.3.1.4), and a
+// crawler must request the file again. One of the files stays unreachable. For the page of
+// its host, several outcomes are right. A robots.txt that answers 4xx forbids nothing
 // (2.3.1.3).
 var failingRobots = hardship{
 	bit: FailingRobots, name: "failing-robots",

@@ -7,7 +7,8 @@ import (
 
 // robotsTags is a hardship: pages that ask crawlers not to follow their links, by a
 // header, a meta element or the rel attribute of a link. Some pages ask only a
-// different crawler. A link that a page has both with and without nofollow is allowed.
+// different crawler. If a page has the same link with and without nofollow, a correct
+// crawl follows it.
 var robotsTags = hardship{
 	bit: RobotsTags, name: "robots-tags",
 	doc: "X-Robots-Tag, robots meta elements and rel=nofollow, some for another crawler",

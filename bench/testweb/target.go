@@ -6,13 +6,13 @@ type targetKind uint8
 
 const (
 	unknown     targetKind = iota // the web has no such URL
-	aPage                         // target.page
+	aPage                         // the generated page target.page
 	aHop                          // the redirect with the number target.part in the chain of target.page
 	aDeadPage                     // the page with the number target.part on a dead host, whose number is target.page.host
 	aRobots                       // robots.txt of the living host with the number target.page.host
-	aDeadRobots                   // robots.txt of the dead host with that number
+	aDeadRobots                   // robots.txt of the dead host with the number target.page.host
 	aResource                     // a URL of a corner: target.resource
-	noSitemap                     // a usual path for sitemaps, without a sitemap
+	noSitemap                     // a path where crawlers look for a sitemap, but without one
 )
 
 // A target is what a canonical URL refers to. Its kind decides which of the other

@@ -7,7 +7,8 @@
 //
 // Pages are not stored. Each page is computed from Config.Seed, its host and its number
 // when it is requested. So a web of 10⁸ pages takes only a few dozen bytes of memory for
-// each host. The difficulties for crawlers are chosen by name (Hardships).
+// each host. The difficulties for crawlers are called hardships. A Config chooses which
+// hardships a web has (Config.Hardships). ParseHardships reads their names.
 //
 // # The web
 //
@@ -38,12 +39,13 @@
 //
 // # Corners
 //
-// Some hardships (Corners) add hosts. All URLs of these hosts are written by hand, and
-// a crawl finds them all from one page. With such hardships, a correct crawl also
+// Some hardships (Corners) add hosts, which are called corners. All URLs of corners are
+// written by hand, and a crawl finds them all from one page. With such hardships, a
+// correct crawl also
 //
 //   - reads 500 KiB of a robots.txt, and follows five redirects to it;
-//   - tries again if it could not get a robots.txt, and requests no page of the
-//     host before it succeeds;
+//   - requests a robots.txt again if it is unreachable, and requests no page of the
+//     host before it has the file;
 //   - obeys nofollow in X-Robots-Tag, robots meta elements and links;
 //   - with the hardship Sitemaps, reads the sitemaps that robots.txt names or, if
 //     it names none, /sitemap.xml, and up to 50 MiB and 50,000 entries of each;
@@ -72,7 +74,8 @@ import (
 	"time"
 )
 
-// Config describes a web. The zero value describes a web of 1,000 easy pages.
+// Config describes a web. The zero value describes a web of 1,000 pages without
+// hardships.
 type Config struct {
 	Seed  uint64
 	Hosts int // 0 means 20
@@ -109,8 +112,8 @@ type Config struct {
 	// CanaryPort is the port of the Canaries. URLs of the addresses hardship contain
 	// it. 0 means 80.
 	CanaryPort int
-	// CrawlDelay is the Crawl-delay in some robots.txt files. 0 means 200 ms. It is
-	// written with all its decimals.
+	// CrawlDelay is the Crawl-delay in some robots.txt files. 0 means 200 ms. The
+	// files contain the value without rounding.
 	CrawlDelay time.Duration
 
 	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no

@@ -38,7 +38,8 @@ func Run(t *testing.T, open func(t *testing.T) bloomstore.Filter) {
 // options is empty, because all cases need the same filter.
 type options struct{}
 
-// trial is the driver of one filter.
+// trial is what a case of the suite gets: the filter under test, and methods that use and
+// check the filter.
 type trial struct {
 	suite.Driver
 	bloomstore.Filter

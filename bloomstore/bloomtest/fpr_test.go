@@ -71,7 +71,8 @@ func independent(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return at
 }
 
-// progression is the usual start + i·step.
+// progression returns start + i·step, as many implementations of Bloom filters do. The
+// fingerprint determines start and step.
 func progression(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (binary.LittleEndian.Uint64(fp[:])%m + uint64(i)*(binary.LittleEndian.Uint64(fp[8:])%m)) % m
 }
@@ -82,10 +83,10 @@ func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (independent(fp, i/2, m) + uint64(i%2)) % m
 }
 
-// TestFPRTellsGoodFromBad measures filters with a fault that affects only the rate. Near
-// the optimal k the rate hardly depends on k: with one hash too few it is only 1.8 %
-// higher at p = 1e-2. So the test looks for that fault at p = 0.1, where the rate is 16 %
-// higher.
+// TestFPRTellsGoodFromBad measures correct filters, and filters with a fault that affects
+// only the rate. Near the optimal k the rate hardly depends on k: with one hash too few, it
+// is only 1.8 % higher at p = 1e-2. So the test measures a filter with one hash too few at
+// p = 0.1, where the rate is 16 % higher.
 func TestFPRTellsGoodFromBad(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")

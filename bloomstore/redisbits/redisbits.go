@@ -6,11 +6,12 @@
 // docs/design/filter.md describes what is stored, byte by byte. Clients, their
 // addresses and passwords are left to the caller.
 //
-// A filter is never lost silently. If a part is missing, short, of another type, of
-// other parameters or of another filter, the error is a bloomstore.ErrFilterLost or a
-// bloomstore.ErrParamsMismatch. There is one exception: a server can lose its last
-// writes in a failover, and also in a crash, because it syncs its append-only file only
-// once a second. The keys in these writes are then lost, and no error reports the loss.
+// A filter is never lost silently. If a part of it is missing or too short, has another
+// type or other parameters, or belongs to another filter, the error is a
+// bloomstore.ErrFilterLost or a bloomstore.ErrParamsMismatch. There is one exception: a
+// server can lose its last writes in a failover, and also in a crash, because it syncs its
+// append-only file only once a second. The keys in these writes are then lost, and no error
+// reports the loss.
 package redisbits
 
 import (
@@ -25,12 +26,16 @@ import (
 // Config describes a Filter. All fields except Name are fixed when the filter is
 // created: Open refuses other values.
 type Config struct {
-	Name       string  // name of the filter: 1 to 64 of A-Z a-z 0-9 . _ -
-	Capacity   uint64  // keys that the first layers together are sized for; 0 means ten million
-	FPR        float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
-	Growth     Growth  // what happens beyond Capacity
-	BlockBits  int     // of one block, a power of two from 256 to 65536; 0 means 1024
-	Partitions int     // chains of layers, each with a hash tag of its own, that share the keys: 1 to 16384; 0 means 16
+	Name     string  // name of the filter: 1 to 64 of A-Z a-z 0-9 . _ -
+	Capacity uint64  // keys that the first layers together are sized for; 0 means ten million
+	FPR      float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
+	Growth   Growth  // what happens beyond Capacity
+	// BlockBits is the number of bits of a block, a power of two from 256 to 65536. 0 means
+	// 1024. A layer consists of blocks, and all bits of a key in a layer are in one block.
+	BlockBits int
+	// Partitions is the number of partitions, 1 to 16384. 0 means 16. Each key belongs to one
+	// partition. Each partition has its own chain of layers and its own hash tag.
+	Partitions int
 }
 
 // Growth is what a filter does with more keys than its capacity.

@@ -46,9 +46,9 @@ func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
 // fixed declares the flag of a fixed setting. In the help text, kind is the placeholder of
 // the value: one of pflag's types, or the possible values with | between them. The flag
-// refuses a value if the function valid returns false after the value is set. In error
-// messages, the text words describes the valid values. If words is empty, the values that
-// kind names are valid, and valid is not called.
+// refuses a value if the function valid returns false after the value is set. The
+// argument words is the description of the valid values in error messages. If words is
+// empty, the values that kind names are valid, and valid is not called.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help, words string, valid func() bool) {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestWrongInput: wrong input is reported in one line, with its place, the given value,
-// and the valid values.
+// TestWrongInput: wrong input is reported in one line, with its source (such as a flag or
+// a line of a file), the given value, and the valid values.
 func TestWrongInput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

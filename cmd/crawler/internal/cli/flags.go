@@ -27,7 +27,7 @@ import (
 type options struct {
 	crawl crawl.Config // without the values that plan.config adds
 
-	// values of the config in the form of their flags
+	// values that are converted before they are stored in a crawl.Config
 	fields    []string
 	exact     ruleList
 	form      form.Flags

@@ -10,7 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newRebuild returns the command that rebuilds a lost filter.
+// newRebuild returns the command that rebuilds a lost filter, or a whole crawl that Redis
+// has lost. With --accept-loss, the command rebuilds the filter of a crawl in a directory even
+// if records are missing.
 func newRebuild(s streams) *cobra.Command {
 	var target target
 	var acceptLoss bool

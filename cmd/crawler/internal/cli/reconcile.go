@@ -13,7 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newReconcile returns the command that offers all waiting exact keys to the queue again.
+// newReconcile returns the command that queues the exact URLs that are pending or queued
+// according to Postgres, but that Redis has lost.
 func newReconcile(s streams) *cobra.Command {
 	var shared sharedFlags
 	var asJSON bool

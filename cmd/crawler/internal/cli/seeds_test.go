@@ -217,7 +217,8 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 	})
 }
 
-// away is a store whose MarkSeen is unavailable at times.
+// away is a store. After it has marked its first URL, it is unavailable until the time in
+// the field until.
 type away struct {
 	until time.Time
 	known []string

@@ -21,7 +21,8 @@ import (
 )
 
 // subjects are the measurements, in the order in which they run. The fields redis, bloom
-// and postgres name the parts that need a Redis, its Bloom module, or a Postgres.
+// and postgres name the parts of a measurement that need a Redis, its Bloom module, or a
+// Postgres. Without that server or module, these parts are left out.
 var subjects = []struct {
 	name                   string
 	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)

@@ -2,7 +2,8 @@
 // filter will cost and lose.
 //
 // It owns the command's flags and the report as text, JSON and plot. The arithmetic is
-// in package sizing. The caller opens crawls. The package connects to no server.
+// in package sizing. The package opens no crawl and connects to no server. For --dir, it
+// calls a LiveFunc of its caller.
 package size
 
 import (

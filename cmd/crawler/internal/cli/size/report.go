@@ -49,7 +49,9 @@ type redisReport struct {
 	// its append-only file. Redis takes that much if all memory pages change in the
 	// meantime.
 	ForkHeadroom uint64 `json:"fork_headroom"`
-	UsedMemory   uint64 `json:"used_memory"` // with a Zipf load and the queue
+	// UsedMemory is the memory of filter and queue, if the i-th host has a share of the URLs
+	// that is proportional to 1/i.
+	UsedMemory uint64 `json:"used_memory"`
 }
 
 // blockReport is the cost of a block size.
