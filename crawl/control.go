@@ -37,9 +37,9 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 }
 
 // listenPrivately listens on the socket in dir, and replaces a socket that a killed
-// process left. The new socket is created in a folder that only the folder's owner can enter. It is
-// moved into dir after its mode is set. So no other user can connect at any moment,
-// whatever the umask and the mode of dir are.
+// process left. It creates the new socket in a folder that only the folder's owner can
+// enter, sets the mode of the socket, and then moves the socket into dir. So no other user
+// can connect at any moment, whatever the umask and the mode of dir are.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	folder := filepath.Join(dir, socketFile+".new")
 	if err := os.RemoveAll(folder); err != nil { // left by a process that was killed

@@ -247,8 +247,8 @@ func TestSeedCountsAreSummed(t *testing.T) {
 	}
 }
 
-// TestClosedAfterLastFeed: a crawl of seeds only is closed when all seeds of all
-// feeds were added. It is not closed if a feed ended early.
+// TestClosedAfterLastFeed: in a crawl that follows no links, Sample.Closed becomes true
+// when all seeds of all feeds were added. It stays false if a feed ended early.
 func TestClosedAfterLastFeed(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		c := config(t)
@@ -277,7 +277,8 @@ func TestClosedAfterLastFeed(t *testing.T) {
 	}
 }
 
-// TestMissingArguments: Export without directories and Migrate without a Postgres return errors.
+// TestMissingArguments: Export without directories and Migrate without a Postgres return
+// errors.
 func TestMissingArguments(t *testing.T) {
 	_, err := crawl.Export(t.Context(), crawl.Location{Dir: t.TempDir()}, nil, "", io.Discard)
 	if _, is := errors.AsType[*crawl.LocationError](err); !is {

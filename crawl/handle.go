@@ -24,7 +24,7 @@ type Handle struct {
 	backend  engine.Backend
 	own      *session // the session of a Crawl; nil for a Handle from Attach
 
-	turn chan struct{} // has an element while a call uses kept, or has an embedded crawl open
+	turn chan struct{} // holds an element while a call uses the session in kept, or has an embedded crawl open
 	kept *session      // the session that Keep opened; nil if each call opens its own
 }
 
@@ -32,7 +32,7 @@ func newHandle(l Location, backend engine.Backend) *Handle {
 	return &Handle{location: l, backend: backend, turn: make(chan struct{}, 1)}
 }
 
-// lock waits until no other call uses kept or has an embedded crawl open.
+// lock waits until no other call uses the session in h.kept, or has an embedded crawl open.
 func (h *Handle) lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,7 +115,8 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 
 // Watch yields a sample each second while a process runs the crawl. The Watch of a Crawl
 // also yields a sample as soon as this process pauses or resumes the crawl. Watch ends
-// without an error when ctx ends, or when another process ends its run.
+// without an error when ctx ends. If another process runs the crawl, Watch also ends
+// without an error when that process stops running it.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)

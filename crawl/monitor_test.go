@@ -28,8 +28,8 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 	return e.stats, e.err
 }
 
-// TestSilentStoreKeepsCounters: a store that cannot be read is reported as silent, with its last
-// known counters.
+// TestSilentStoreKeepsCounters: a store that cannot be read is reported as silent, with its
+// last known counters.
 func TestSilentStoreKeepsCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}

@@ -119,11 +119,11 @@ type committedEnd struct {
 	changed time.Time
 }
 
-// position returns the end. The end cannot be read while a process opens or closes the
-// crawl or dies, or while another call of the handle has the crawl open. In these cases,
-// position returns the end that it read last. If it has not read an end before, it waits
-// until the lock is released. The error wraps frontier.ErrUnavailable if a process does
-// not answer.
+// position returns the end. The end cannot be read while a process opens the crawl, closes
+// it or dies, or while another call of the handle has the crawl open. In these cases,
+// position returns the end that it read last. If it has not read an end before, it tries
+// again until it can read one. If the process that runs the crawl does not answer,
+// the error wraps frontier.ErrUnavailable.
 func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -161,8 +161,8 @@ func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {
 	return boxes
 }
 
-// TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of both. A
-// second relay of the same name is refused.
+// TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of
+// both. A second relay of the same name is refused.
 func TestRelayDeliversLaterRuns(t *testing.T) {
 	web := site(t)
 	c := config(t, web)

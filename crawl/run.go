@@ -324,7 +324,7 @@ func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error)
 	return faults, nil
 }
 
-// Ready reports whether the frontier answers.
+// Ready returns an error if the frontier does not answer.
 func (c *Crawl) Ready(ctx context.Context) error {
 	_, err := c.ses.engine.Counters(ctx)
 	return err

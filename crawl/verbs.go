@@ -92,9 +92,8 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
-// ask returns the answer to a question. It uses the session that this process has open, or asks the
-// process that runs the crawl. If no process has the crawl open, ask opens it for
-// this question.
+// ask returns the answer to a question. It uses the session that this process has open, or
+// asks the process that runs the crawl. Otherwise it opens the crawl for this question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
 		return v.perform(h.own, ctx, question)

@@ -55,7 +55,7 @@ type delivery struct {
 // entry is an event in the window.
 type entry struct {
 	event   Event
-	settled bool // acknowledged, refused or not wanted
+	settled bool // acknowledged, refused, or excluded by Config.Keep
 	letter  *DeadLetter
 }
 

@@ -119,7 +119,8 @@ func TestTransactionKeep(t *testing.T) {
 	}
 }
 
-// TestTransactionTail: the relay waits for more events, and reports the events after its cursor as lag.
+// TestTransactionTail: the relay waits for more events, and reports the events after its
+// cursor as lag.
 func TestTransactionTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(3, 7), new(transactional), new(eventstest.Progress)

@@ -9,20 +9,21 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges describe a worker and its hosts at one moment. Each host that the worker has
-// leased is in one of the waiting states or is being asked. Pages that were received and
-// wait for the store are counted in addition.
+// Gauges describe a worker and its hosts at one moment. A host is being asked while a
+// request to it is under way. Each host that the worker has leased is being asked, or is in
+// one of the waiting states. Pages that were received and wait for the store are counted in
+// addition.
 type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
-	Late             int           // further hosts being asked; their answers are late, so they use no slots
+	Late             int           // further hosts being asked, whose requests take longer than 2 s; they use no slots
 	Held             int           // hosts leased by this worker
 	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate
 	BandwidthWaiting int           // requests waiting for --bandwidth
 	StoreWaiting     int           // pages that were received and wait for the store
-	RobotsWaiting    int           // hosts whose pages wait for robots.txt, even while it is being requested
+	RobotsWaiting    int           // hosts whose pages wait for robots.txt, also while it is requested
 	NamesWaiting     int           // requests waiting for the address of a name
 	Hosts            int           // hosts with queued or leased URLs, held or not
 	Due              bool          // the store has due hosts that no worker has leased
@@ -96,9 +97,9 @@ const busyCPU = 0.9
 // If most of the hosts being asked wait for the name server, all hosts being asked count
 // for names. If a lack of descriptors prevents more requests, the kind is descriptors
 // instead of network. Hosts that this worker has not leased count for politeness, except
-// those that count for backoff. If the store has a due host that no worker has leased, no
-// host counts for politeness in this way. While all slots are in use, politeness and backoff do not count, because a
-// host that becomes due has to wait for a slot.
+// those that count for backoff. But none of them counts for politeness if the store has a
+// due host that no worker has leased. While all slots are in use, no host counts for
+// politeness or backoff, because a host that becomes due has to wait for a slot.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:

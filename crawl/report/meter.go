@@ -8,7 +8,7 @@ import (
 
 const (
 	// rateOver is the time over which rates are computed. It is long enough for a host
-	// that is asked every few seconds, and short enough to show a change.
+	// that gets a request every few seconds, and short enough to show a change.
 	rateOver = 10 * time.Second
 	// leftOver is the time over which the pace is measured. The remaining time is
 	// computed from the pace. If no URL was added in the last minute, the crawl is

@@ -10,7 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Relay says how many events a relay still has to deliver. Any process can run the relay.
+// Relay says how many events a relay still has to deliver. The relay can run in this
+// process, in another one, or not at all.
 type Relay struct {
 	Name    string  `json:"name"`
 	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all
@@ -21,8 +22,8 @@ type Relay struct {
 	// Dead counts dead letters: events that the sink refused for ever. Discarded dead
 	// letters do not count.
 	Dead uint64 `json:"dead"`
-	// Away says why the sink accepts nothing now. It is empty if the sink accepts
-	// events, or if a process that does not crawl runs the relay.
+	// Away says why the relay's sink, outbox or progress is unavailable. It is empty if
+	// all of them answer. Only a worker that runs the relay itself sets Away.
 	Away  string `json:"away,omitempty"`
 	Fault string `json:"fault,omitempty"` // why the relay has failed, or why the other fields are not known
 }

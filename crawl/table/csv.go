@@ -21,7 +21,9 @@ type csvRows struct {
 
 func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
 	c := &csvRows{w: newBuffer(w)}
-	c.out = csv.NewWriter(struct{ io.Writer }{c.w}) // with a buffer of its own, so that writeEmpty flushes only to c.w
+	// The struct hides that c.w is a bufio.Writer. Otherwise c.out would use c.w as its own
+	// buffer, and each Flush of writeEmpty would write to w.
+	c.out = csv.NewWriter(struct{ io.Writer }{c.w})
 	for _, column := range columns {
 		c.cells = append(c.cells, escapeFormulas(column.Name))
 	}

@@ -231,7 +231,7 @@ func (p *parser) comparison() (func(*row) bool, error) {
 	return func(r *row) bool { return present(r.value(c.Name)) }, nil
 }
 
-// present reports whether a value is not nil, false, 0 or empty.
+// present returns false if a value is nil, false, 0 or empty, and true otherwise.
 func present(v any) bool {
 	if f, is := number(v); is {
 		return f != 0

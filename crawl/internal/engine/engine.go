@@ -164,7 +164,7 @@ type URLState struct {
 	explain.Located        // without FPR, More, Robots and HostFailure; Trail is nil if this process cannot read the records
 	HostAdded       uint64 // items ever added to its host
 	HostMost        uint64 // the limit of HostAdded; 0 means no limit
-	HostBlob        []byte // the blob of the last HostUpdate; nil means none
+	HostBlob        []byte // frontier.HostUpdate.Blob, as it is stored for the host; nil means none
 }
 
 // Close closes the store, its output, and the connections, in this order.

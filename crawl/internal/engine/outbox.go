@@ -134,8 +134,8 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	return e.boxes.outboxOf(e.id, filepath.Base(dir), config)
 }
 
-// pending reports whether an item still has to be completed in this round or an earlier
-// one. If so, a record of this round might not count.
+// pending implements files.Config.Pending: it reports whether the item of a URL is queued
+// or leased in the given round or an earlier one.
 func (e *sharedEngine) pending(ctx context.Context, host, url string, _ bloomstore.Fingerprint, round uint32) (bool, error) {
 	at, waits, err := e.Pending(ctx, host, url)
 	return waits && at <= round, err

@@ -48,5 +48,6 @@ func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, 
 	return e.shared.exact.Reconcile(ctx, refill)
 }
 
-// ExactElsewhere reports whether the exact keys are in Postgres.
+// ExactElsewhere reports whether the exact keys are in Postgres. For a worker it
+// always returns false.
 func (e *Engine) ExactElsewhere() bool { return e.shared != nil && e.shared.exactElsewhere }

@@ -111,8 +111,8 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	return engine, nil
 }
 
-// inspectEngine returns the engine of a process that inspects or controls the crawl. The engine
-// has no outputs. If the exact keys are in a Postgres that was not given or does not
+// inspectEngine returns the engine of a process that inspects or controls the crawl. The
+// engine has no outputs. If the exact keys are in a Postgres that was not given or does not
 // answer, the calls that need them return an error.
 func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}

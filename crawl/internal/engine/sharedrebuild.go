@@ -100,9 +100,9 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 }
 
 // waitingRefs yields the keys of the records that waiting exact items will get. An item in
-// round 0 may have been a bulk item before. Its next record has the round
-// frontier.PromotedRound, because a record of round 0 may belong to the bulk item; see
-// rebuildState.parseEnd.
+// round 0 may have been a bulk item before. In this case, its record of round 0 belongs to
+// the bulk item, and must not be left out. So waitingRefs yields frontier.PromotedRound for
+// such an item, and rebuildState.parseEnd decides about the records of round 0.
 func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {
@@ -207,7 +207,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
-	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // such a record was not left out by waitingRefs
+	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not yield the key of such a record
 	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {
 		return nil, err

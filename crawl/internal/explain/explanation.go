@@ -81,8 +81,8 @@ type Address struct {
 	Words   string `json:"words"`
 }
 
-// Filter is the answer of the filter of bulk URLs. The filter decides only about links:
-// seeds are looked up exactly.
+// Filter is the answer of the filter. The filter decides only about bulk URLs, and not
+// about exact URLs such as, by default, seeds.
 type Filter struct {
 	Known  bool    `json:"known"`
 	FPR    float64 `json:"fpr"` // current probability that it claims a URL that was never offered

@@ -171,7 +171,7 @@ func (t *tree) addRecord(r *line) {
 // outcome.
 func (t *tree) addWaiting(item *frontier.Item) (fresh bool) {
 	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
-	if seed { // if the seed is known, it was queued again after it failed
+	if seed { // a seed in t.seedOf has an outcome already, and was queued again
 		from = id(frontier.ReferrerOf(item.Fingerprint))
 	}
 	i, known := t.seedOf[from]
