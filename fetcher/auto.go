@@ -72,8 +72,8 @@ func (c *Crawl) finished() int64 {
 const (
 	// autoStart is the initial and the smallest number of hosts asked at once.
 	autoStart = 64
-	// autoMax is the largest number of hosts asked at once. Config.MaxConnections
-	// can reduce it.
+	// autoMax is the largest number of hosts asked at once. Config.MaxConnections can
+	// reduce both this number and autoStart.
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond

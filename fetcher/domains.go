@@ -9,7 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// reserveSeeds adds the hosts of seeds to the groups of their domains, even beyond the limit.
+// reserveSeeds adds the hosts of seeds to the groups of their domains, even if a group then
+// has more than Rules.MaxHosts hosts.
 func (c *Crawl) reserveSeeds(ctx context.Context, hosts []string) error {
 	_, err := c.cfg.Quota.Reserve(ctx, quotaKeys(hosts), math.MaxUint64)
 	return err

@@ -45,9 +45,11 @@ const (
 
 // Config configures a worker. Store and Client are required.
 type Config struct {
-	Store  frontier.Store
-	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
-	Quota  frontier.Quota // required if Rules.MaxHosts is set
+	Store frontier.Store
+	// Scope is optional if Rules.Scope is canon.ScopeAny, SeedOrigins is false and Client
+	// has no private headers. Otherwise it is required.
+	Scope  frontier.Scope
+	Quota  frontier.Quota // required if Rules.MaxHosts is set, unless Rules.Scope is canon.ScopeHost
 	Client *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
@@ -65,10 +67,11 @@ type Config struct {
 	// nil means seeds.
 	Exact []string
 
-	// Concurrency is how many hosts are asked at once. In addition, up to four times as
-	// many late hosts are asked: hosts whose request has taken longer than 2 s. 0 means
-	// that the worker finds the number itself. It starts with 64 hosts, and asks more as
-	// long as this increases the requests per second.
+	// Concurrency is how many hosts are asked at once. A host is asked while a request to
+	// it is under way. In addition, up to four times as many late hosts are asked: hosts
+	// whose request has taken longer than 2 s. 0 means that the worker finds the number
+	// itself. It starts with 64 hosts, and asks more as long as this increases the requests
+	// per second.
 	Concurrency int
 	// MaxConnections is how many requests may be under way at once, including those to
 	// late hosts. Each request needs about one connection. 0 means that only Concurrency limits them.
@@ -327,11 +330,12 @@ func (c *Crawl) Hold() (release func()) {
 	})
 }
 
-// Run crawls until nothing is left, a limit is reached or ctx ends.
-// Requests under way then get the time Config.Grace to finish. Their completions get 2 s more.
-// When Run returns, all its goroutines have ended. Run may be called only once for a Crawl.
-// An error comes from the store, or from Config.Archive. Everything that was committed is
-// safe, and a new Crawl with the same store continues from there.
+// Run crawls until nothing is left, a limit is reached or ctx ends. When ctx ends, requests
+// under way get the time Config.Grace to finish, and their completions get 2 s more. When
+// Run returns, all its goroutines have ended. Run may be called only once for a Crawl. If
+// the store, Config.Sink, Config.Edges or Config.Archive fails, Run returns the error.
+// Everything that was committed is safe, and a new Crawl with the same store continues from
+// there.
 func (c *Crawl) Run(ctx context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
@@ -385,7 +389,7 @@ func (c *Crawl) Run(ctx context.Context) (End, error) {
 	}
 }
 
-// work processes a lease, pauses while its host must not be asked, and calls the
+// work processes a lease, pauses while its host must get no request, and calls the
 // function done at the end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)

@@ -420,7 +420,7 @@ func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host)
 	}
 }
 
-// tell passes an answer to the oracle.
+// tell passes an answer to oracle, which computes when the host is due.
 func tell(oracle *politeness.Host, c *call, delays map[string]time.Duration) {
 	never := func() float64 { return 0 }
 	if c.reply.broken != nil || c.reply.cut || c.end.Sub(c.start) >= get.DefaultTimeout {

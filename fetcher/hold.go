@@ -15,8 +15,8 @@ import (
 )
 
 // holding is a lease that is being worked on. One goroutine, run, decides what happens
-// next, and each visit has its own goroutine. While the host must not be asked, no
-// goroutine waits: run has returned, and a timer calls run again.
+// next, and each visit has its own goroutine. While the host must get no request for a
+// longer time, no goroutine waits: run has returned, and a timer calls run again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
@@ -43,7 +43,7 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest time of the next request; set if the robots.txt of another host redirected here before the lease, or if all slots for late hosts were taken
+	notBefore   time.Time                // the earliest time of the next request; set if the robots.txt of another host redirected to this host before the lease, or if all slots for late hosts were taken
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
@@ -102,7 +102,7 @@ func (c *Crawl) tokenOf(rules HostRules) string {
 }
 
 // visitRoom returns how many visits of one host may be incomplete at once. There may be
-// more visits than requests, so that the host is asked while a page waits for the disk.
+// more visits than requests, so that the next request starts while a page waits for the disk.
 func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
 // fullBatch is the size from which a first batch counts as full. A host whose first batch is
@@ -162,7 +162,8 @@ func (h *holding) next(stop context.Context) bool {
 	return len(h.pending) > 0 && !h.over()
 }
 
-// over reports whether the lease was lost or the store failed. After that, no visit may start.
+// over reports whether the lease was lost, or the store or the archive failed. After that, no
+// visit may start.
 func (h *holding) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +181,7 @@ func (h *holding) dead() bool {
 const leastRest = 20 * time.Millisecond
 
 // step does the next step for the first pending item, or returns how long the host must
-// not be asked.
+// get no request.
 func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	item := h.pending[0]
 	if h.dead() {

@@ -27,8 +27,9 @@ func LeastMemory(client *get.Client) int64 {
 }
 
 // budget returns the Budget for the memory of all visits. Without Config.Memory, the Budget
-// is so large that it never limits a visit. If the memory has room for two of the largest
-// sitemaps, one share can hold such a sitemap. Otherwise large sitemaps are cut.
+// is so large that it never limits a visit. If sitemaps are read and the memory has room for
+// two of the largest ones, one visit can hold such a sitemap. Otherwise large sitemaps are
+// cut.
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return budget.New(math.MaxInt64, math.MaxInt64/2)
@@ -40,8 +41,8 @@ func (c *Config) budget() *budget.Budget {
 	return budget.New(c.Memory, largest)
 }
 
-// room asks for the memory of a document. It never waits, because links can also be read
-// without a document.
+// room takes the memory for a document, and reports whether there was enough. It never waits,
+// because links can also be read without a document.
 func (v *visited) room(bytes int64) bool {
 	return bytes <= v.memory.Largest()-v.share.Size() && v.share.TryGrow(bytes)
 }

@@ -56,8 +56,8 @@ func (h *holding) origin(origin string) *robots.State {
 }
 
 // robotsOut defers the first pending item because its robots.txt could not be fetched. If
-// the robots.txt has failed more than Config.Retries times, robotsOut finishes the item
-// as failed instead.
+// the robots.txt has failed more than Config.Retries times, and must not be requested again
+// yet, robotsOut finishes the item as failed instead.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -81,8 +81,8 @@ func robotsFault(failures int, cause string) string {
 	return fault + ": " + cause
 }
 
-// undefer makes deferred items pending if no other items are pending, and the robots.txt of
-// the deferred items can be requested again.
+// undefer makes all deferred items pending if at least one robots.txt for which they wait can
+// be requested again. It must be called only while no items are pending.
 func (h *holding) undefer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

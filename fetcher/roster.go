@@ -8,8 +8,8 @@ import (
 
 // A roster records when the hosts of this worker are due. A robots.txt may redirect to
 // another host. The roster makes the redirected request wait for the delay of that host,
-// whether this worker has a lease of the host or not. The roster has no hosts of other
-// workers.
+// whether this worker has a lease of the host or not. The roster knows nothing about the
+// requests of other workers.
 //
 // The lock of the roster must be taken before the lock of a holding.
 type roster struct {

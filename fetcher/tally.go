@@ -181,9 +181,9 @@ type Progress struct {
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
-	// Delay is the politeness delay of one host: of the host whose request was the last
-	// that had to wait. In a crawl of many hosts, that is nearly always the usual delay.
-	// 0 means that no request had to wait.
+	// Delay is the politeness delay of the host whose request had to wait most recently.
+	// In a crawl of many hosts, that is nearly always the usual delay. 0 means that no
+	// request had to wait.
 	Delay time.Duration `json:"delay"`
 	// BackingOff counts the hosts that this worker gave back because they failed
 	// and that are not due yet. NextTry is the time until the first of them is due.

@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// wireOnly are the hardships of package testweb that need sockets, because the network code
-// enforces the limits of headers, look-ups and addresses.
+// wireOnly are the hardships (difficulties for crawlers, see package testweb) that need
+// sockets, because the network code enforces the limits of headers, look-ups and addresses.
 const wireOnly = testweb.Headers | testweb.Addresses
 
 // corners returns a test web with few pages, and with the corners of set: the hosts that

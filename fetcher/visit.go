@@ -38,7 +38,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		at = time.Now()
 		h.host.Start(at)
 	}
-	sent := func() { // may be called late, from another goroutine
+	sent := func() { // may run in another goroutine, while the code below runs
 		reserved := h.reserve(delay)
 		h.mu.Lock()
 		at = reserved

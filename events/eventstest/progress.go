@@ -118,9 +118,9 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 	}
 }
 
-// reviseLetters revises the reasons of two letters. The letter with the id discarded was
-// discarded before. reviseLetters checks that the other letter has its new reason, and
-// that the discarded letter is not stored again.
+// reviseLetters calls Revise with two dead letters: the one with the given id, and one that
+// was discarded before. It checks that the first one has its new reason, and that the
+// discarded one is not stored again.
 func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	t.Helper()
 	letters, err := p.Dead(t.Context(), "a")

@@ -1,13 +1,14 @@
-// Package files has the outbox that reads the record files of one directory, and the
-// progress of its relays (cursors, dead letters and locks) in the same directory.
+// Package files makes events from the record files of one directory (Outbox). It stores the
+// progress of relays in the same directory (Progress): their cursors, their locks and their
+// dead letters, which are events that a sink has refused for ever.
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
-// of many workers. A line counts if it is an event. In an embedded crawl, all lines up to a
-// position count. The store of the crawl has this position. In a journal, some lines do not
-// count, such as the lines that a void line cancels. A line is in doubt as long as it is
-// unknown whether the completion of its record took effect. The package decides which lines
-// count. It asks the queue about lines in doubt. It owns neither the files (package record)
-// nor the queue.
+// of many workers. Each line is a record. The package decides which lines count, that is,
+// become events. In an embedded crawl, all lines before the position that the crawl's store
+// has committed count. In a journal, lines that a void line cancels do not count. A line of
+// a journal is in doubt as long as it is unknown whether the completion of its record took
+// effect. The package asks the queue about lines in doubt. It owns neither the files
+// (package record) nor the queue.
 package files
 
 import (
@@ -36,8 +37,8 @@ type Config struct {
 	Source string // the source of the events: events.Source of the crawl's id
 	// End returns the end of the records that count now. For an embedded crawl, this is the
 	// position that its store has committed. For a running worker, it is the result of
-	// record.Journal.Answered. A nil position means that no process writes the journal. All
-	// whole lines of such a journal count, except those in doubt.
+	// record.Journal.Answered. A nil position means that no process writes the journal. The
+	// outbox then reads all whole lines of the journal.
 	End func(ctx context.Context) (frontier.Position, error)
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl

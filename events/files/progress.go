@@ -35,7 +35,7 @@ const format = 1
 
 // state is the content of cursorFile. It contains the number of the file of dead letters,
 // and how many bytes of that file are valid. So one write of cursorFile changes the cursor
-// and the letters together.
+// and the dead letters together.
 type state struct {
 	Format      int           `json:"format"`
 	Cursor      events.Cursor `json:"cursor"`
@@ -307,7 +307,7 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 }
 
 // rewrite changes the dead letters of a relay, in one step. It does not call the function
-// edit if there are no letters.
+// edit if there are no dead letters.
 func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err

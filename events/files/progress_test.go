@@ -89,7 +89,7 @@ func TestProgressLockFails(t *testing.T) {
 }
 
 // TestProgressForm: the format of the files does not change by accident. Save overwrites
-// bytes that a crash has left at the end of the file of letters.
+// bytes that a crash has left at the end of the file of dead letters.
 func TestProgressForm(t *testing.T) {
 	dir := t.TempDir()
 	p := files.NewProgress(dir)
@@ -131,8 +131,8 @@ func TestProgressForm(t *testing.T) {
 	}
 }
 
-// TestProgressAtOnce: while a relay saves, a command discards letters. No other letter and no
-// cursor is lost.
+// TestProgressAtOnce: while a relay saves, a command discards dead letters. No other dead
+// letter and no cursor is lost.
 func TestProgressAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	relay, command := files.NewProgress(dir), files.NewProgress(dir)

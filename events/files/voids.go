@@ -8,8 +8,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// voids are the records that the void lines of a journal cancel. A void line can come
-// long after the line of its record. So all lines on disk are read, but only once.
+// voids has the records that the void lines of a journal cancel. A void line can come long
+// after the line of its record. So gather reads ahead to the end of the journal. It reads
+// each line only once, unless a later call begins at an earlier place.
 type voids struct {
 	from record.Place
 	tail *record.Tail                // at the end of the lines that were read

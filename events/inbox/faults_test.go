@@ -27,7 +27,8 @@ func viaOnce(ctx context.Context, pool *pgxpool.Pool, id string, handle func(con
 	return err
 }
 
-// known reports whether one of the naive versions has marked an event.
+// known reports whether an event is in the table mark. The naive versions (see TestFaults)
+// store their marks there, except clockKey.
 func known(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, id string) (is bool, err error) {

@@ -88,8 +88,8 @@ type Cache interface {
 // Metrics receives measurements of an Inbox. Its methods are called by the goroutines that
 // handle events. They must return quickly and be safe for concurrent use.
 type Metrics interface {
-	// Handled is called after each call of Once, Store and Bury, and after each attempt of
-	// Work.
+	// Handled is called after each call of Once, Store and Bury with a valid event, and
+	// after each attempt of Work.
 	Handled(outcome Outcome, took time.Duration)
 	// Swept is called after each batch of Sweep that deleted marks. The argument lag is the
 	// time between the expiry of the oldest deleted mark and its deletion.

@@ -14,8 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Handler handles one event. Its writes through tx and the mark or removal of the event
-// are committed together, or not at all. It must return when ctx ends.
+// A Handler handles one event. The transaction tx also marks the event, or deletes it if it
+// was stored. So the handler's writes through tx and this change are committed together, or
+// not at all. A Handler must return when ctx ends.
 type Handler func(ctx context.Context, tx pgx.Tx, e Event) error
 
 // WorkConfig configures Work. Handlers is required.

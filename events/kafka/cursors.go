@@ -11,10 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// position is the cursor of a key in the topic of cursors.
+// position is the last cursor in the topic of cursors that has a given key. Each relay has a
+// key of its own (see events.TransactionalSink).
 type position struct {
 	cursor events.Cursor
-	known  bool
+	known  bool // false means that no cursor has the key
 }
 
 // look returns the last committed cursor of a key. It first commits a mark, which is a

@@ -71,7 +71,7 @@ func New(cfg Config) (events.Sink, error) {
 	return &producer{cluster: c, client: client, pending: make(map[string]*delivery)}, nil
 }
 
-// cluster has the fields that both kinds of sinks need.
+// cluster has the fields that both sinks of this package need: producer and transactions.
 type cluster struct {
 	Config
 	opt []kgo.Opt // the options of each client

@@ -23,8 +23,9 @@ import (
 	"github.com/bloomfrontier/crawler/events/webhook"
 )
 
-// Config has the settings of all sinks. Open returns an error if a field is set that the
-// sink of the URL does not have. The zero value works for all sinks except "-".
+// Config has the settings of all sinks. Open returns an error if a field other than Stdout
+// is set, and the sink of the URL does not have this setting. The zero value works for all
+// sinks except "-".
 type Config struct {
 	Stdout          io.Writer     // "-": the writer; required
 	Secret          []byte        // webhook: signs requests
@@ -47,8 +48,9 @@ type Config struct {
 // HOST can have a port. STREAM and TOPIC are "crawler" if they are missing. A Kafka URL can
 // have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512.
 //
-// Open makes no connection. If the receiver does not answer, Send reports that the sink is
-// away. No error contains the URL, because the URL can have a password or a token.
+// Open makes no connection. If the receiver does not answer, Send returns an
+// *events.AwayError. No error contains the URL, because the URL can have a password or a
+// token.
 func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 	scheme, rest, _ := strings.Cut(sinkURL, "://")
 	if sinkURL == "-" {

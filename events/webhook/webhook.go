@@ -60,7 +60,8 @@ const (
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
 // for good. After a batch was refused, each of its events is sent alone, so that only the
 // faulty events are refused. Every other answer, including a redirect, means that the
-// receiver is away. The Retry-After header of the answer is obeyed, up to one hour.
+// receiver cannot accept events now (events.AwayError). The Retry-After header of the
+// answer is obeyed, up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client

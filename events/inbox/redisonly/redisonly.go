@@ -11,8 +11,8 @@
 //   - The process ends, or Redis becomes unavailable, between the handler and the confirmation.
 //   - The handler takes longer than the lease. Then its context ends, but its effects
 //     stay, and another delivery can run at the same time.
-//   - Redis loses the key by a flush, an eviction, a crash without a log, or a failover
-//     to a replica that did not have the key yet.
+//   - Redis loses the key by a flush, an eviction, a crash without an append-only file, or
+//     a failover to a replica that did not have the key yet.
 //
 // An event is lost only if a delivery is acknowledged although Once returned neither Done
 // nor Duplicate. Do not acknowledge after ErrBusy, because the delivery that holds the lease
