@@ -4,12 +4,14 @@
 -- KEYS     1 meta
 --          2 due
 --          3 leased
---          4 delayed, 5 exact, 6 shadow: only if there are special items
+--          4 delayed, 5 exact, 6 shadow: only if there are special items. An item is
+--            special if it has at least one of the letters below
 --          then, in any order, keys that ARGV names by their index in KEYS:
 --            segments of the filter's newest layer
 --            the queues that get items
---            two or three keys in a row for each host: the key state, the key active,
---              and the budget of the host if its items are limited
+--            two or three keys in a row for each host: its keys state and active (see
+--              host.lua) and, if its number of items is limited, the hash that counts
+--              the items ever added to it
 -- ARGV     2 the number of layers that the caller knows
 --          3 the capacity of the newest layer, '' if it has no limit
 --          4 the field of meta that counts the items that the caller adds
@@ -24,7 +26,8 @@
 --            the host key
 --            the index of the key state
 --            the maximum number of items of the host, '' if it has no limit
---            the field of the budget; this argument is missing if there is no limit
+--            the host's field in the hash that counts its items; this argument is
+--              missing if there is no limit
 --            the number of runs. The items of a run go to the same queue
 --            then for each run:
 --              the index of the queue
@@ -45,7 +48,7 @@
 --            r  it is exact, and an exact set decided: it is queued again
 --            s  it is in the shadow sample
 --            z  it is delayed
---            o  it is not refused because of the host's limit
+--            o  the host's limit does not apply to it
 --            q  it is refused, unless it is already queued or leased. The letter q only
 --               occurs together with n, p or r
 -- returns  1 a letter for each item:
@@ -55,8 +58,9 @@
 --              q  refused because of its letter q
 --              f  not added, because the layer is full
 --              t  not decided, because bits were lost; the caller must test it again
---            If nothing was written, 1 is a word instead: 'stale' if the number of
---            layers has changed, 'lost' if the record of the filter is lost
+--            Instead of letters, 1 is the word 'stale' if the number of layers has
+--            changed, or 'lost' if the record of the filter is lost. Then nothing was
+--            decided or written
 --          2 how many more keys the layer can contain, -1 if it has no limit
 --          3 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
@@ -83,7 +87,8 @@ for _ = 1, tonumber(ARGV[5]) do
   at = at + 5
 end
 
--- The writes to make, in addition to those in hosts.
+-- The writes to make. hosts has the hosts that get items, with the writes to their keys,
+-- and names has the names of these hosts. The other tables have the writes to other keys.
 local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 

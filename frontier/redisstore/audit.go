@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// recount is an audit without the estimate. Each partition is counted at one moment.
+// recount is an audit without the estimate of Added. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
 	outbox  uint64 // notes in the outboxes

@@ -14,7 +14,7 @@
 --            done, failed, retry or back
 --            for failed, the bytes to store before the entry; for retry, the time until
 --              the item is ready, ms; otherwise ''
---            the item's fingerprint if it must leave exact, otherwise ''
+--            the item's fingerprint if it must be removed from the set exact, otherwise ''
 --            the number of counters
 --            for each counter, its name in meta and the amount to add
 --            the number of notes

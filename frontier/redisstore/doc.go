@@ -3,8 +3,9 @@
 //
 // A crawl is divided into partitions by a keyed hash of the host key. All keys of a partition
 // have one hash tag, so that a script can change them together. Each step that must not be
-// half done is one script: for example, one script sets the bits of a URL and queues it. All
-// times are from the server's clock. docs/reference/redis-keys.md describes every key.
+// half done is one script: for example, one script sets the bits of a URL in the Bloom filter
+// and queues the URL. All times are from the server's clock. docs/reference/redis-keys.md
+// describes every key.
 //
 // # Epochs
 //

@@ -39,11 +39,13 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// validAnswers reports, by index, which answers are still valid. An answer can be valid if
-// the exact set has decided about the offer. It is valid if it is a refusal, or if its epoch
-// has not ended. validAnswers also returns the offers for the next try. In these, the
-// decision of an offer whose answer is valid is Known. If it stayed New, an item that was
-// finished in the meantime would be queued again.
+// validAnswers reports, by index, which answers are still valid. Only the answer to an offer
+// whose Decision is not Undecided can be valid. Such an answer is valid if it is a refusal, if
+// it needed no server, or if its epoch has not ended.
+//
+// validAnswers also returns the offers for the next try. In these, an offer whose answer is
+// valid has the decision Known. With the decision New, an item that was finished in the
+// meantime would be queued again.
 func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offer, valid []bool) {
 	next, valid = offers, make([]bool, len(offers))
 	for i := range offers {

@@ -1,5 +1,6 @@
--- free.lua: functions that complete, expire, ready and retry share. free ends the
--- lease of a host, and puts the items that were not completed back into the queues.
+-- free.lua: functions for the scripts complete.lua, expire.lua, ready.lua and
+-- retry.lua. free ends the lease of a host, and puts the items that were not completed
+-- back into the queues.
 -- KEYS     as in host.lua, which comes before it
 -- returns  nothing: it defines names for the rest of the script
 -- cost     O(items of the lease)

@@ -71,8 +71,8 @@ type group struct {
 	bytes  []byte             // memory of blocks and edits
 }
 
-// maxAsked bounds how many times an ask is sent. An ask is repeated if the filter grew, or if
-// the same URL was offered several times.
+// maxAsked bounds how many times an ask is sent. An ask is repeated, for example, if the filter
+// grew, or if the same URL was offered several times.
 const maxAsked = 16
 
 // decide answers all asks of offerings in the order in which they were offered. Each gets a

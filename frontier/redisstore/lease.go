@@ -115,8 +115,9 @@ func (l *loan) repeat() {
 	}
 }
 
-// lookAround looks at the partitions that are due for a look, unless enough hosts are known
-// to be due.
+// lookAround looks at the partitions of this worker whose next look is due (see Store.look),
+// unless enough hosts are known to be due. If there are still too few afterwards, it also looks
+// at the partitions of other workers.
 func (l *loan) lookAround(ctx context.Context) error {
 	now, wanted := l.now(), len(l.fresh)
 	if l.schedule.enough(wanted, now) {

@@ -64,7 +64,8 @@ func (s *Store) look(ctx context.Context, parts []*partition, maxHosts int) (fai
 	return failed
 }
 
-// lookAgain looks at a partition if a look is due, because a delayed item may be ready.
+// lookAgain looks at a partition if its next look is due. So delayed items that are ready get
+// into the queues, from which Extend takes items.
 func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	if s.cfg.Now != nil {
 		s.schedule.wake(p) // tests move the clock forward

@@ -19,12 +19,13 @@ type Loss struct {
 // Lost compares two numbers for each worker and partition: the items for which the worker got
 // the answer Added, and the items that the partition counted for it. It returns the differences
 // where the partition counted fewer. A lost link does not count if Complete has offered it
-// again. A lost item does count, even if another worker has added it since.
+// again. Every other lost item counts, even if another worker has added it since.
 //
 // Workers store their numbers once a second. The items of the last second are missing if a worker
 // was killed, or adds items at the time of the call. If a reply was lost, the partition has counted
-// items that the worker has not counted, which hides a loss of the same size. So the sum is a lower
-// bound. It is exact if the workers are alive and no reply was lost.
+// items that the worker has not counted, which hides a loss of the same size. So the sum of the
+// differences is a lower bound of the lost items. It is exact if the workers are alive and no reply
+// was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	known, err := s.acknowledgedBy(ctx) // read before the counters, which only grow
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 
 var _ exact.Outbox = (*Store)(nil)
 
-// appendNote encodes a note in partition.outbox. A note contains an item and its outcome:
+// appendNote encodes a note for partition.outbox: an item and its outcome, which the relay
+// passes on to the exact set (see exact.Note). The encoding is
 //
 //	byte, bytes      outcome, empty for an item that is not decided yet
 //	2 bytes          HTTP status, big-endian
@@ -53,7 +54,7 @@ func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 const maxNoteHost = 1 << 20
 
 // notes returns the notes of a completion: its links that the exact set must decide
-// later, and the outcome of its item if that is unconfirmed.
+// later, and the outcome of its item if the completion is Unconfirmed.
 func (t *todo) notes() (notes []any) {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {

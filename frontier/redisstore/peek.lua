@@ -40,7 +40,7 @@ end
 local due, untilDue = upTo(KEYS[2], tonumber(ARGV[2]))
 local lost, untilLost = upTo(KEYS[3], tonumber(ARGV[3]))
 local ready, untilReady = upTo(KEYS[4], tonumber(ARGV[3]))
--- Before the end of a hold no host is due.
+-- Before the end of a hold (hold.lua) no host is due.
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'hold')
 local new = known[1] and known[1] ~= EPOCH -- nil if the partition was lost
 local held = (tonumber(known[2]) or 0) - now()

@@ -155,8 +155,9 @@ type Store struct {
 	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
-	// scope and members cache members of two sets in Redis: of the scope, and of quota
-	// groups. A server never removes a member, but it can lose members with its last writes.
+	// scope caches keys of the scope, and members caches keys of quota groups. In Redis, the
+	// scope and each group are a set. A server never removes a key from these sets, but it can
+	// lose keys with its last writes.
 	scope   atomic.Pointer[recent.Keys]
 	members atomic.Pointer[recent.Keys]
 	quota   *groupcommit.Queue[*quotaCall]

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxLook is the longest time between two looks at a partition. Other processes can add items to
-// the partition meanwhile.
+// maxLook is the longest time between two looks at a partition. A look asks the partition for due
+// hosts: see Store.look. Other processes can add items to the partition between two looks.
 const maxLook = time.Second
 
 // headStart is the time for which only the worker in charge of a partition leases a host that has

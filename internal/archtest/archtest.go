@@ -26,9 +26,8 @@ const module = "github.com/bloomfrontier/crawler"
 // with a lower number.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the floor of each package below internal, except for the packages in the
-// map leaves. Other
-// programs cannot import these packages, but several of our folders do.
+// internalFloor has the packages below internal that are on a floor, each with the top folder of
+// that floor. Other programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",
@@ -55,8 +54,8 @@ func isOutput(name string) bool { return name == "bin" || strings.HasSuffix(name
 // source is one parsed Go file.
 type source struct {
 	path   string // from the root, with slashes
-	pkg    string // the folder, which is the import path below the module
-	top    string // the floor, or the first element of pkg if pkg is on no floor; empty for the root
+	pkg    string // the folder, which is the import path below the module; empty for the root
+	top    string // the top folder on whose floor pkg is; if it is on no floor, its first element
 	test   bool   // a _test.go file
 	syntax *ast.File
 	lines  *token.FileSet
@@ -97,8 +96,8 @@ func isUnknownTop(name string) bool {
 	return name != "." && !strings.Contains(name, "/") && !known && !slices.Contains(floorless, name)
 }
 
-// topOf returns the floor of a package, or the first element of its path if the package
-// is on no floor.
+// topOf returns the top folder on whose floor a package is, or the first element of its path
+// if the package is on no floor.
 func topOf(pkg string) string {
 	top, rest, _ := strings.Cut(pkg, "/")
 	if top != "internal" {

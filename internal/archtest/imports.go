@@ -19,9 +19,9 @@ var (
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
-// public are the packages of the floors that other programs may import. Changes must not
-// break these programs. A package that only our own packages import is in an internal
-// folder. This folder is in the lowest folder that contains all importers.
+// public are the packages that other programs may import. Changes must not break these
+// programs. A package that only our own packages import is in an internal folder, which is in
+// the lowest folder that contains all importers.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
@@ -127,9 +127,9 @@ func sameJudge(a, b string) bool {
 	return slices.ContainsFunc(judges, func(judge string) bool { return inFolder(a, judge) && inFolder(b, judge) })
 }
 
-// checkRooms refuses imports between packages of a folder that must not depend on each
-// other. A contract is a package of interfaces. A rule for a contract does not apply to
-// the tests of this package, because their examples use an implementation.
+// checkRooms refuses imports between packages that must not depend on each other, even if
+// direction allows the import. A contract is a package of interfaces. A rule for a contract
+// does not apply to the tests of the contract, because their examples use an implementation.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return inAnyFolder(src.pkg, rooms) }

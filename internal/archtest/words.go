@@ -18,7 +18,7 @@ var (
 		`could not be had|comes? to an end|keeps? its books)\b`)
 )
 
-// checkWords refuses invented names of declarations, and phrases in comments.
+// checkWords refuses declared names that contain an invented word, and phrases in comments.
 func checkWords(src source) []string {
 	var faults []string
 	ast.Inspect(src.syntax, func(node ast.Node) bool {

@@ -10,7 +10,7 @@ import (
 type Sizes struct {
 	CheckpointAdds  int           // additions between two checkpoints of the filter
 	LeaseTTL        time.Duration // how long a worker may hold a host
-	SaveRotateBytes int64         // begin another file of kept answers beyond this size
+	SaveRotateBytes int64         // length of a WARC file after which another one begins
 }
 
 type sizesKey struct{}

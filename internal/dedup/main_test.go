@@ -34,7 +34,7 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(from, 0))
 }
 
-// Settings of tests: of the command by default, of a filter that grows, and without a filter.
+// Settings of tests: the defaults of the command, a small filter that grows, and no filter.
 var (
 	standard = Settings{URLs: 10_000_000, FPR: 1e-6}
 	small    = Settings{URLs: 1000, FPR: 1e-6}

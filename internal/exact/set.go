@@ -43,8 +43,9 @@ type Set interface {
 	// Afterwards unknown keys begin in a round that no deleted key has had, and not before
 	// frontier.PromotedRound, because they might have been bulk URLs.
 	// The result lag is the longest time for which a remaining key has been expired, or 0
-	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only
-	// if another call commits a change of a key while Sweep runs, and the changed key is locked.
+	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only in
+	// one case: while Sweep runs, another call commits a change of a key, and then a further
+	// call locks that key.
 	Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error)
 	// Lookup returns the state of a key, or the zero Status if the set does not have it.
 	Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error)
