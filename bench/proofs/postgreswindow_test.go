@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -126,6 +127,44 @@ func TestPostgresWindow(t *testing.T) {
 		figure(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), ".test/"), "%d requests in %v", len(asked), asked[len(asked)-1].Sub(asked[0]).Round(time.Millisecond))
 	}
 	checkOutcomes(t, r.stats(), lines)
+	if audit := r.audit(); audit.code != 0 {
+		t.Errorf("the audit has exit code %d, want 0:\n%s", audit.code, audit.text)
+	}
+}
+
+// TestPostgresRetryAfterWindow: a seed fails, its window passes, and it is fetched with success
+// when it is offered again. "crawler retry" must then not queue the failed item in the round that
+// has a record already, also if the set has deleted the key.
+func TestPostgresRetryAfterWindow(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/":
+			http.NotFound(w, r)
+		case requests.Add(1) == 1:
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			w.Header().Set("Content-Type", "text/html")
+		}
+	}))
+	t.Cleanup(server.Close)
+	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 1)), "--scope", "any", "--connect-to", "*="+server.Listener.Addr().String(), "--partitions", "16",
+		"--urls", "1000", "--delay", "10ms", "--retries", "0", "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL)
+	for until := time.Now().Add(patience()); requests.Load() < 2; r.run(1) { // each run offers the seed
+		if time.Now().After(until) {
+			t.Fatalf("%s was not requested again within %v", pageURL, patience())
+		}
+	}
+	for range 3 {
+		if e := r.ask("retry"); e.code != 0 {
+			t.Errorf("retry has exit code %d: %s", e.code, e.stderr)
+		}
+		r.run(1)
+	}
+	if lines := parse(t, r.export()); len(lines) != int(requests.Load()) {
+		t.Errorf("the export has %d records, want one for each of %d requests", len(lines), requests.Load())
+	}
 	if audit := r.audit(); audit.code != 0 {
 		t.Errorf("the audit has exit code %d, want 0:\n%s", audit.code, audit.text)
 	}

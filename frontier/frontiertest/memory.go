@@ -164,12 +164,15 @@ func (m *Memory) Pause(_ context.Context, paused bool) error {
 }
 
 // Retry implements frontier.Control.
-func (m *Memory) Retry(_ context.Context, key string) (int, error) {
+func (m *Memory) Retry(_ context.Context, key string) (int, error) { return m.retry(key, nil), nil }
+
+// retry queues failed items again, except those in stays.
+func (m *Memory) retry(key string, stays map[bloomstore.Fingerprint]bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	retried := 0
-	for _, e := range m.entries {
-		if e.state != frontier.Failed || key != "" && e.item.Host != key {
+	for print, e := range m.entries {
+		if e.state != frontier.Failed || key != "" && e.item.Host != key || stays[print] {
 			continue
 		}
 		retried++
@@ -180,7 +183,7 @@ func (m *Memory) Retry(_ context.Context, key string) (int, error) {
 		m.enqueue(e, time.Time{})
 		m.hosts[e.item.Host].blob = nil // it can contain the reason why the host's items failed
 	}
-	return retried, nil
+	return retried
 }
 
 // enqueue puts e at its place in its host's queue. e is not leased before notBefore.

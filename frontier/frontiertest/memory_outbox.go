@@ -44,6 +44,27 @@ func (d *draft) decided(o *offered) {
 	}
 }
 
+// RetryUnless implements exact.Queue.
+func (m *Memory) RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error) {
+	var exactItems []frontier.Item
+	err := m.List(ctx, frontier.Failed, host, func(it frontier.Item) bool {
+		if it.Class != frontier.Bulk {
+			exactItems = append(exactItems, it)
+		}
+		return true
+	})
+	if err != nil {
+		return 0, err
+	}
+	stays := make(map[bloomstore.Fingerprint]bool)
+	for _, it := range exactItems {
+		if stays[it.Fingerprint], err = outdated(ctx, &it); err != nil {
+			return 0, err
+		}
+	}
+	return m.retry(host, stays), nil
+}
+
 // Notes implements exact.Outbox.
 func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
 	m.mu.Lock()

@@ -324,6 +324,50 @@ func TestRetrySkipsPromoted(t *testing.T) {
 	}
 }
 
+// TestRetryUnless: outdated items stay failed, and a failed check changes nothing.
+func TestRetryUnless(t *testing.T) {
+	t.Parallel()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.ExactSet = true
+	s := openStore(t, cfg)
+	pages := testPages("a.test", 0, 3)
+	for i := range pages[:2] {
+		pages[i].Class = frontier.Exact
+		pages[i].Round = 4
+	}
+	mustAdd(t, s, append(decided(frontier.Again, 4, pages[:2]), pages[2]))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+	}
+	var failed []frontier.Completion
+	for _, item := range grant.Leases[0].Items {
+		failed = append(failed, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.ServerError, Status: 500})
+	}
+	if err := s.Complete(t.Context(), grant.Leases[0].ID, failed, frontier.HostUpdate{End: true}); err != nil {
+		t.Fatal(err)
+	}
+	away := errors.New("away")
+	if n, err := s.RetryUnless(t.Context(), "", func(context.Context, *frontier.Item) (bool, error) { return false, away }); n != 0 || !errors.Is(err, away) {
+		t.Errorf("RetryUnless without an answer = %d, %v, want 0 and the error", n, err)
+	}
+	n, err := s.RetryUnless(t.Context(), "", func(_ context.Context, it *frontier.Item) (bool, error) {
+		if it.Class == frontier.Bulk || it.Round != 4 {
+			t.Errorf("RetryUnless asks about %+v, want the exact items in round 4", it)
+		}
+		return it.URL == pages[0].URL, nil
+	})
+	if n != 2 || err != nil {
+		t.Errorf("RetryUnless = %d, %v, want 2: one item is outdated", n, err)
+	}
+	if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
+		t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
+	}
+	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
+		t.Errorf("Retry = %d, %v, want 1", n, err)
+	}
+}
+
 // TestRoundsOfPromotedURL: a bulk item fails and is retried, before its URL is promoted or
 // after the promoted item has ended. No two items of the URL end in the same round.
 func TestRoundsOfPromotedURL(t *testing.T) {

@@ -33,8 +33,14 @@ func (s *Store) paused(ctx context.Context) (bool, error) {
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
 // again. If Retry fails, the result is the number of items that it has queued again until then.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
+	return s.RetryUnless(ctx, host, nil)
+}
+
+// RetryUnless implements exact.Queue.
+func (s *Store) RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error) {
+	r := retry{s, outdated}
 	if host != "" {
-		return s.retryHosts(ctx, s.partition(host), []string{host})
+		return r.hosts(ctx, s.partition(host), []string{host})
 	}
 	total := 0
 	for _, p := range s.parts {
@@ -43,13 +49,19 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 			return total, err
 		}
 		for hosts := range slices.Chunk(failed, maxRetryHosts) {
-			n, err := s.retryHosts(ctx, p, hosts)
+			n, err := r.hosts(ctx, p, hosts)
 			if total += n; err != nil {
 				return total, err
 			}
 		}
 	}
 	return total, nil
+}
+
+// retry is a call of RetryUnless.
+type retry struct {
+	*Store
+	outdated func(context.Context, *frontier.Item) (bool, error) // nil means that no item is outdated
 }
 
 // retrying is a host whose failed items are being queued again.
@@ -59,17 +71,17 @@ type retrying struct {
 	head []string // the first values in its list of failed items
 }
 
-// retryHosts queues the failed items of hosts of a partition again.
-func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
+// hosts queues the failed items of hosts of a partition again.
+func (r retry) hosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {
 		todo[i] = retrying{host: host, left: math.MaxInt64}
 	}
 	for len(todo) > 0 {
-		if err := s.readFailed(ctx, p, todo); err != nil {
+		if err := r.readFailed(ctx, p, todo); err != nil {
 			return total, err
 		}
-		n, err := s.retryStep(ctx, p, todo)
+		n, err := r.step(ctx, p, todo)
 		if total += n; err != nil {
 			return total, err
 		}
@@ -96,28 +108,26 @@ func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) e
 	return nil
 }
 
-// retryStep queues the items in the heads of todo again.
-func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
+// step queues the items in the heads of todo again.
+func (r retry) step(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
 	var calls []*call
 	var of []*retrying
 	for i := range todo {
-		r := &todo[i]
-		if len(r.head) == 0 {
+		h := &todo[i]
+		if len(h.head) == 0 {
 			continue
 		}
-		args := []any{r.host}
-		for _, value := range r.head {
-			item, err := s.nextRound(value, r.host)
-			if err != nil {
+		args := []any{h.host}
+		for _, value := range h.head {
+			if args, err = r.appendArgs(ctx, args, value, h.host); err != nil {
 				return 0, err
 			}
-			args = s.appendRetry(args, value, &item)
 		}
-		keys := append(p.hostKeys(r.host), p.failed(r.host), p.failedHosts, p.exact)
+		keys := append(p.hostKeys(h.host), p.failed(h.host), p.failedHosts, p.exact)
 		calls = append(calls, &call{part: p, script: retryScript, keys: keys, args: args})
-		of = append(of, r)
+		of = append(of, h)
 	}
-	s.runAll(ctx, calls)
+	r.runAll(ctx, calls)
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
@@ -126,20 +136,34 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 			total += int(n)
 		}
 	}
-	s.schedule.wake(p)
+	r.schedule.wake(p)
 	return total, err
 }
 
-// appendRetry appends the arguments of retry.lua for a failed item.
-func (s *Store) appendRetry(args []any, value string, next *frontier.Item) []any {
-	print, enters := s.exactPrint(next), "1"
+// appendArgs appends the arguments of retry.lua for a failed item.
+func (r retry) appendArgs(ctx context.Context, args []any, value, host string) ([]any, error) {
+	item, err := r.nextRound(value, host)
+	if err != nil {
+		return nil, err
+	}
+	print, option := r.exactPrint(&item), "1"
 	if print == "" {
-		enters = ""
+		option = ""
 	}
-	if next.Class == frontier.Bulk {
-		print = next.Fingerprint[:] // its URL may have been promoted
+	if item.Class == frontier.Bulk {
+		print = item.Fingerprint[:] // its URL may have been promoted
+	} else if r.outdated != nil {
+		failed := item
+		failed.Round--
+		outdated, err := r.outdated(ctx, &failed)
+		if err != nil {
+			return nil, err
+		}
+		if outdated {
+			option = "o"
+		}
 	}
-	return append(args, value, appendEntry(nil, next), print, enters)
+	return append(args, value, appendEntry(nil, &item), print, option), nil
 }
 
 // nextRound decodes a failed item and returns it for its next round.

@@ -1,6 +1,7 @@
 -- retry.lua: queue the first failed items of a host again. Items that failed under
 -- the present lease of the host are set aside until it ends. Items whose URL is
--- queued or leased already stay failed, and move to the end of the list. Without an
+-- queued or leased already stay failed, and so do outdated items; they move to the end
+-- of the list. Without an
 -- exact set, bulk items stay failed if their URL was ever promoted, because the
 -- promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
@@ -11,7 +12,8 @@
 --            its new entry
 --            its fingerprint, or ''. If exact contains the fingerprint, the item stays
 --              failed. An item without a fingerprint is always queued
---            "1" to add the fingerprint to exact, otherwise ''
+--            "1" to add the fingerprint to exact; "o" if the item is outdated, because a
+--              later round of its URL has begun: it stays failed; otherwise ''
 -- returns  how many were queued, or -1 if the list does not begin with these items
 --          any more
 -- cost     O(items)
@@ -31,7 +33,7 @@ local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
   local print = ARGV[4 * i + 1]
   if print ~= '' then
-    kept[i] = waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
+    kept[i] = ARGV[4 * i + 2] == 'o' or waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
     if kept[i] then
       stay[#stay + 1] = ARGV[4 * i - 1]
     elseif ARGV[4 * i + 2] == '1' then

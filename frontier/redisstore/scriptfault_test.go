@@ -177,11 +177,10 @@ func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	args := []any{}
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
-		item, err := b.nextRound(value, faultHost)
-		if err != nil {
+		var err error
+		if args, err = (retry{Store: b.Store}).appendArgs(b.Context(), args, value, faultHost); err != nil {
 			b.Fatal(err)
 		}
-		args = b.appendRetry(args, value, &item)
 	}
 	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
 }

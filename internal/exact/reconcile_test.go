@@ -81,6 +81,45 @@ func TestRoundsAfterSweep(t *testing.T) {
 	}
 }
 
+// TestRetryOfSweptKeys: a URL fails, its key is swept, and it is retried, three times. The set
+// must know each round, so that a link to the URL is not queued in a round that it has had.
+func TestRetryOfSweptKeys(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
+	page := d.page(2)
+	fail := func(round uint32) {
+		t.Helper()
+		l := d.lease()
+		if len(l.Items) != 1 || l.Items[0].Round != round {
+			t.Fatalf("the queue leases %+v, want one item in round %d", l.Items, round)
+		}
+		failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+		d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
+		d.state(page, exact.Failed, round)
+		d.clock.Advance(time.Second)
+	}
+	retry := func() {
+		t.Helper()
+		if n, err := d.store.Retry(t.Context(), ""); n != 1 || err != nil {
+			t.Fatalf("Retry = %d, %v; want 1", n, err)
+		}
+	}
+	d.offer(frontier.Added, page)
+	fail(0)
+	retry()
+	fail(1) // the window was not over
+	for i := range uint32(3) {
+		d.clock.Advance(2 * time.Hour)
+		d.must(d.relay.Tidy(t.Context()))
+		d.state(page, exact.Unknown, 0)
+		retry()
+		d.offer(frontier.Seen, page)
+		fail(frontier.PromotedRound + i)
+	}
+	d.clock.Advance(2 * time.Hour)
+	retry() // the key was not swept
+	fail(frontier.PromotedRound + 3)
+}
+
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
 // it asks the queue about the item. Reconcile must not queue the item again. The end is
 // stored in the set or, if the set was unavailable, in a note of the outbox.

@@ -24,6 +24,9 @@ type Queue interface {
 	frontier.Inspector
 	frontier.Control
 	Outbox
+	// RetryUnless does the same as Retry, but first calls outdated for each failed exact item.
+	// Outdated items stay failed. The function outdated can call other methods of the Queue.
+	RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error)
 }
 
 // Config configures a Store. All fields except Output, Now and Logger are required.
@@ -201,6 +204,34 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 	}
 	crash.Point("decided")
 	return d, nil
+}
+
+// Retry implements frontier.Control. The set must know all rounds of an exact URL, so that no
+// two records of the URL have the same round. Therefore Retry asks the set about each failed
+// exact item:
+//   - If the set has begun a later round of the URL, the item stays failed.
+//   - If the window of the URL is over, Retry offers the URL to the set, which begins its next
+//     round. The item of the earlier round stays failed.
+//   - Otherwise the queue begins the next round, and the set learns of it when it ends.
+func (s *Store) Retry(ctx context.Context, host string) (int, error) {
+	offered := 0
+	n, err := s.RetryUnless(ctx, host, func(ctx context.Context, it *frontier.Item) (outdated bool, err error) {
+		key, err := s.cfg.Set.Lookup(ctx, it.Fingerprint)
+		if err != nil {
+			return false, fmt.Errorf("exact: look up the round of %s: %w", it.URL, err)
+		}
+		finished := key.State == Done || key.State == Failed
+		over := key.State == Unknown || finished && !key.Forever && key.SeenFor == 0
+		if key.Round > it.Round || !over {
+			return key.Round > it.Round, nil
+		}
+		verdicts, err := s.Add(ctx, []frontier.Offer{it.Offer()})
+		if err == nil && verdicts[0].Answer == frontier.Added {
+			offered++
+		}
+		return true, err
+	})
+	return n + offered, err
 }
 
 // decided converts the set's answer about a key of this class to the form that the queue

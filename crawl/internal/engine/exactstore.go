@@ -44,12 +44,13 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 // engine returns an Engine over e. All fields of e must be set before. Items are added
 // and completed through the exact set, if there is one.
 func (e *sharedEngine) engine(out *outputs) *Engine {
-	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
+	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e.Store, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
 	switch {
 	case e.exact != nil:
-		engine.Store = e.exact
+		engine.Store, engine.Control = e.exact, e.exact
 	case e.exactElsewhere:
-		engine.Store = noAdditions{e, errElsewhere(e.server.String(), "exact keys")}
+		err := errElsewhere(e.server.String(), "exact keys")
+		engine.Store, engine.Control = noAdditions{e, err}, noRetry{e, err}
 	}
 	return engine
 }
@@ -64,6 +65,15 @@ type noAdditions struct {
 func (n noAdditions) Add(context.Context, []frontier.Offer) ([]frontier.Verdict, error) {
 	return nil, n.err
 }
+
+// noRetry is a Control that cannot retry.
+type noRetry struct {
+	frontier.Control
+	err error
+}
+
+// Retry implements frontier.Control.
+func (n noRetry) Retry(context.Context, string) (int, error) { return 0, n.err }
 
 // closeExact closes the connections to Postgres.
 func (e *sharedEngine) closeExact() error {
