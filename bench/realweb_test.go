@@ -23,8 +23,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// justified has the pages that only one of the two programs, wget or crawler, fetches: by
-// tree and path, with the reason why crawler is right.
+// justified contains pages that only one of the two programs, wget or crawler, fetches.
+// The keys are the name of the tree and the path of the page. The value is the reason why
+// crawler is right.
 var justified = map[string]map[string]string{
 	"sqlite": {
 		"/": `lang_expr.html has <a href="\">: to the URL standard a backslash is a slash, wget asks for /%5C`,

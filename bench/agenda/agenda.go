@@ -1,8 +1,9 @@
 // Package agenda runs the steps of a benchmark one after the other, within a time
 // budget.
 //
-// It divides the budget among the steps. If a step is interrupted, has no time or fails,
-// its section gives the reason. The steps make the measurements.
+// It divides the budget among the steps. Each step makes a measurement and adds the result
+// to a section of the report. If a step is interrupted, has no time or fails, the section
+// gives the reason.
 package agenda
 
 import (

@@ -28,13 +28,14 @@ type Site struct {
 
 	// The following fields are for synthetic webs. Zero values mean the defaults of package
 	// testweb.
-	Latency time.Duration // mean latency of the hosts; its spread is LateSpread
+	Latency time.Duration // mean latency of the hosts; see also LateSpread
 	Links   int           // mean number of links of a page
 	Seeds   int           // number of hosts whose root pages are the seeds
 	TLS     bool
 }
 
-// LateSpread is the spread of the log-normal latencies of hosts.
+// LateSpread is the standard deviation of the logarithms of the hosts' latencies, which
+// have a log-normal distribution.
 const LateSpread = 0.8
 
 // Serve serves the site that order describes, on loopback, and prints the site's Endpoint

@@ -25,7 +25,7 @@ type broadTook struct {
 	all      uint64   // number of pages, including those of requests in flight at the end of the time
 	trips    float64  // round trips to the store per page
 	redisCPU float64  // processor time of Redis per page, in µs
-	limits   []string // what limited the crawl; the longest limit comes first
+	limits   []string // what limited the crawl: up to three limits, the one that applied longest first
 }
 
 // crawl runs the crawler on a site for the given duration.

@@ -146,7 +146,7 @@ func contestants(tb testing.TB, urls int) []contestant {
 // usage is the result of a process and the resources that it took.
 type usage struct {
 	took, cpu time.Duration
-	rss       int64 // bytes; at least the RSS of this process, which starts the measured process
+	rss       int64 // maximum, in bytes; never less than the RSS of the process that started it
 	lines     int   // number of lines that it wrote
 }
 

@@ -1,7 +1,7 @@
 // Command library is a crawler that a user of package crawl could write. It prints the
 // title of each page, resumes killed crawls, and inspects crawls that other processes
 // run. It imports no other package of the crawler's module. So its tests prove that
-// package crawl suffices.
+// package crawl has everything that such a program needs.
 package main
 
 import (

@@ -89,21 +89,21 @@ func InPostgres(dsn string) []Subject {
 	}
 }
 
-// turns is the number of turns in which an exact set is filled. After each turn, its
-// keys are marked as finished and the tables are vacuumed. So only a tenth of the keys
-// are waiting at any time.
+// turns is the number of turns in which an exact set is filled. After each turn, the keys
+// of this turn are marked as finished and the tables are vacuumed. So at most a tenth of
+// the keys are queued at any time.
 const turns = 10
 
 // postgresFill fills an exact set with keys in a number of turns. The keys of a turn are
 // marked as finished before the next turn. If there is only one turn, all keys remain
-// waiting.
+// queued.
 type postgresFill struct {
 	dsn   string
 	turns uint64
 }
 
 // weigh returns the bytes that n keys take in tables and indexes. If the keys remain
-// waiting, these bytes include the rows that are needed to queue them.
+// queued, these bytes include the tables of waiting and of pending keys.
 func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}

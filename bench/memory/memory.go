@@ -32,7 +32,7 @@ type Config struct {
 type Subject struct {
 	Name   string
 	Family string        // name in the plot, which is the same for all rates of a store
-	Ours   bool          // the size must be within tolerance of Predict
+	Ours   bool          // a store of this module, whose size must be within tolerance of Predict
 	FPR    float64       // false-positive rate; 0 means an exact store
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
 	Usual  bool          // a usual alternative to a filter, drawn as a horizontal line in the plot

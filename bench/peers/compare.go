@@ -36,8 +36,8 @@ var contestants = []string{"bare", "crawler", "archiving", "colly"}
 const workers = 16
 
 // compare crawls one site with all contestants in turn, for several rounds. Each crawl
-// runs in its own process. compare prints the measure of each crawl, and then, for each
-// contestant, the median and its ratio to the median of the bare loop.
+// runs in its own process. compare prints the measure of each crawl. Then it prints the
+// median of each contestant, and the ratios of this median to that of the bare loop.
 func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("peers compare", flag.ContinueOnError)
 	dir := flags.String("dir", "", "the folder of HTML files")

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestBroad crawls thousands of late hosts at once, with nearly all hardships, and kills
+// TestBroad crawls thousands of slow hosts at once, with nearly all hardships, and kills
 // and resumes the crawl. The crawl must have exactly the expected records, be polite to
 // every host, and exceed its memory limit by at most a tenth. If this process is allowed
 // to make a control group, the kernel kills a crawl that takes more.

@@ -8,9 +8,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// hardWeb serves the web of most proofs, with all hardships of generated pages. At the
-// small size it has no dead hosts, because a crawler needs 70 s to give up the
-// robots.txt of a dead host.
+// hardWeb serves the web of most proofs. It has all hardships in testweb.All, but at the
+// small size it has no dead hosts, because a crawler needs 70 s to give up the robots.txt
+// of a dead host.
 func hardWeb(t *testing.T, seed uint64) *site {
 	t.Helper()
 	return serveSite(t, testweb.Config{

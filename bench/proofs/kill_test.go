@@ -148,8 +148,8 @@ func newWitness(t *testing.T, web *site) *witness {
 }
 
 // examine checks a copy of the directory after a kill. The books must balance. The copy
-// must have every URL that was requested, and every URL that was done before must still
-// be done.
+// must have every URL that was requested. Every URL that was done at an earlier kill must
+// still be done.
 func (w *witness) examine(dir string, k kill) {
 	w.t.Helper()
 	books := openCopy(w.t, dir, k.String())

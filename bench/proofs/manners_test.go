@@ -8,14 +8,15 @@ import (
 )
 
 // judgeManners judges the politeness of the crawl whose records are lines. It uses the
-// web's log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is the
-// maximum number of answers with Retry-After that the crawl lost because it was killed.
+// web's log and the default tolerance of testweb.Manners: 25 ms or a tenth of the delay,
+// whichever is larger. unheard is the maximum number of answers with Retry-After that the
+// crawl lost because it was killed.
 //
 // The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too
 // short, judgeManners judges again with a larger tolerance: it adds the longest lag of
-// a request and the longest stall of the web's process. The stall covers requests for
-// robots.txt, whose lag is in no record.
+// a request and the longest stall of the web's process. The stall is added because the
+// lag of a request for robots.txt is not known: such a request has no record.
 func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	t.Helper()
 	log := web.Log()

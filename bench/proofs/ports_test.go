@@ -18,8 +18,9 @@ import (
 // insideNamespace is an environment variable of the process that TestPortsShort starts.
 const insideNamespace = "CRAWLER_PROOF_PORTS"
 
-// TestPortsShort crawls late hosts on a machine with only 200 ports for connections. The
-// crawl must fetch every page, and its report must name the machine as a limit.
+// TestPortsShort crawls hosts that answer after 300 ms, on a machine with only 200 ports
+// for connections. The crawl must fetch every page, and its report must name the machine
+// as a limit.
 func TestPortsShort(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(insideNamespace) == "" {

@@ -1,6 +1,10 @@
-// Package proofs tests the promises of the crawler from outside. The real binary crawls
-// a synthetic web that this process serves. The crawler is killed, runs out of disk
-// space, or gets wrong input. Its records and books must still be exact.
+// Package proofs tests the promises of the crawler from outside. In most proofs, the real
+// binary crawls a synthetic web that this process serves. The crawler is killed, runs out
+// of disk space, or gets wrong input. Its records and its counters (the books) must still
+// be exact.
+//
+// Package testweb makes the synthetic web. It can give the web hardships, which are
+// difficulties for crawlers such as redirects, huge pages and hosts that do not answer.
 //
 // Every proof runs at a small size by default, and at full size with -proof.
 // `make proof` runs the proofs of all packages and writes docs/proofs.md (see

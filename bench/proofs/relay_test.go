@@ -44,7 +44,7 @@ type receiver struct {
 type event struct {
 	ID, Source, Type, Subject string
 	Host                      string `json:"partitionkey"`
-	inDoubt                   bool   // the event is from a journal, and may be delivered after events that follow it there
+	inDoubt                   bool   // the event may be delivered after later events of its journal; see journalOf
 }
 
 func newReceiver(t *testing.T, seed uint64) *receiver {
@@ -210,8 +210,9 @@ func (r *relayRunner) ask(args ...string) end {
 
 // judge compares the delivered events with the set want: the ids of the events of all
 // records. Each of these events must have been delivered at least once, and no other
-// event. The dead letters must be the refused events. For each element of orders, the
-// events of each host must have been delivered in the order of this element.
+// event. The dead letters must be the refused events. Each element of orders is a list of
+// events. Those of one host must have been delivered in the order of the list, but see
+// judgeOrder for exceptions.
 func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to

@@ -102,8 +102,8 @@ func TestSharedServerLoss(t *testing.T) {
 
 // TestSharedClusterLoss kills nodes of a cluster, one after the other (at the small size
 // only one). It removes the end of the node's log and restarts the node. The records must
-// be exactly the expected ones, because a page is completed only after its links are safe
-// on all other nodes.
+// be exactly the expected ones, because a page is completed only after the other nodes
+// have written their links of the page to disk.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))

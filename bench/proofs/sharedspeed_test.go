@@ -11,9 +11,9 @@ import (
 
 // TestSharedSpeed compares the rate of two workers on one Redis server with the rate of
 // one crawler with the embedded store. Redis and the web's server run on the same
-// machine. The two kinds of runs alternate. The best of three counts, because other
-// load of the machine makes single runs slower. The test checks no limit, because a
-// rate is not a promise.
+// machine. The two kinds of runs alternate. The test reports the best of three runs of
+// each kind, because other load of the machine makes single runs slower. The test checks
+// no limit, because a rate is not a promise.
 func TestSharedSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("measures a rate, only with -proof")

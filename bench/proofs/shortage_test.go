@@ -21,8 +21,9 @@ import (
 )
 
 // TestNamesShort crawls many hosts while the name server is slow, or refuses to answer,
-// for some time. After that the crawl must continue and fetch every page. Its report
-// must name the limit.
+// for some time. After that the crawl must continue and fetch every page. The crawl's
+// report must name what limited the crawl: report.Names if the name server was slow, and
+// report.Machine if it refused to answer.
 func TestNamesShort(t *testing.T) {
 	t.Parallel()
 	slow, lasts := sized(time.Second, 3*time.Second), sized(3*time.Second, 30*time.Second)
@@ -65,7 +66,8 @@ func TestNamesShort(t *testing.T) {
 }
 
 // TestLateNames crawls many hosts with a name server that takes 100 ms for each answer.
-// The crawl must fetch every page. The figure shows whether look-ups delay other hosts.
+// The crawl must fetch every page. The measured number of hosts per second shows whether
+// the look-up of one name delays other hosts.
 func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
@@ -82,7 +84,7 @@ func TestLateNames(t *testing.T) {
 }
 
 // TestDescriptorsShort checks a crawl that can open only few files. It must fetch every
-// page, and its report must name the limit.
+// page, and its report must name report.Descriptors as a limit.
 func TestDescriptorsShort(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(600, 10_000))
@@ -96,8 +98,8 @@ func TestDescriptorsShort(t *testing.T) {
 	figure(t, "descriptors", "160; they limited %.0f %% of the run", 100*share)
 }
 
-// judge checks that c fetched every page, and that the given limit is in the report of c.
-// It returns the share of the run in which the crawl had this limit.
+// judge checks that c fetched every page, and that the report of c contains the given
+// limit. It returns the share of the run in which this limit applied.
 func (n *dnsWeb) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))

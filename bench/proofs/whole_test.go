@@ -31,7 +31,7 @@ func TestWholeWeb(t *testing.T) {
 	}, nil)
 	names := web.serveNames(t, canaries.Harmless)
 	flags := append(hardFlags(web), "--sitemaps", "--dns", names, "--allow-net", "127.8.0.1/32")
-	for i, flag := range flags { // --connect-to must not cover the addresses hardship, which tests the address guard
+	for i, flag := range flags { // --connect-to must not match the hosts of testweb.Addresses, which test the address guard
 		if flag == "*="+web.addr {
 			flags[i] = "*.test=" + web.addr
 		}

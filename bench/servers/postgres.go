@@ -95,8 +95,8 @@ func (p *PostgresServer) begin(ctx context.Context) (err error) {
 }
 
 // FindPostgres returns nil if StartPostgres can find the programs, and otherwise an
-// error that wraps ErrMissing. It is for TestMain, because examples cannot skip
-// themselves.
+// error that wraps ErrMissing. It is for the TestMain of a package with examples, because
+// an example cannot skip itself.
 func FindPostgres() error {
 	_, err := postgresPrograms()
 	return err

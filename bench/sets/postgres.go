@@ -14,7 +14,8 @@ import (
 const Callers = 16
 
 // OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database,
-// in which pgstore.Open creates its schema.
+// in which pgstore.Open creates its schema. The caller must call end after its last use of
+// the database.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
 // Postgres returns the kind of the exact set in package pgstore. In a crawl, this set

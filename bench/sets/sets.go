@@ -107,8 +107,8 @@ type store interface {
 }
 
 // ofStore returns a Set that uses a store. The Set contains the queued items of the store.
-// No item is leased, so an added item stays queued. A link that is seen without being
-// queued is a false positive.
+// No item is leased, so an added item stays queued. If Add reports that a link is not new,
+// but the link is not queued, then this is a false positive.
 func ofStore(s store) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

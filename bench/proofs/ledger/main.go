@@ -1,7 +1,8 @@
 // Command ledger runs the proofs of all packages at full size, one after the other,
-// and writes docs/proofs.md. For each proof, that file has a line in a table, and a
-// section with its claim. Ledger prints what the tests measure. `make proof` runs ledger
-// in the repository's root.
+// and writes docs/proofs.md. A proof is a group of tests that check one claim about the
+// crawler. For each proof, docs/proofs.md has a line in a table, and a section with the
+// claim. Ledger prints what the tests measure. `make proof` runs ledger in the
+// repository's root.
 //
 // proofs.go lists the proofs. Ledger runs the tests with the flag -proof, except for
 // tests that have only one size. It reads the output of `go test -json`. Measurements are
@@ -24,7 +25,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// A result is the outcome of a proof, as the document has it.
+// A result is the outcome of a proof, as docs/proofs.md shows it.
 type result struct {
 	commit, machine string
 	text            string // pass with the number of tests and the time, or the tests that failed

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// An outcome is what is known of the tests of a proof after they have run.
+// An outcome summarises how the tests of a proof ended.
 type outcome struct {
 	count   int      // number of tests; subtests do not count
 	seconds int      // time of all tests
