@@ -3,9 +3,10 @@
 // and stores their outcomes.
 //
 // A frontier answers a new URL with Added exactly once in a round, and queues it
-// in the same step. It leases an item to one worker at a time, and leases a host
-// only when the host is due. docs/design/promises.md lists the promises P1 to P8;
-// package frontiertest tests every implementation against them.
+// in the same step. A finished URL that is queued again is in its next round
+// (Item.Round). A frontier leases an item to one worker at a time, and leases a
+// host only when the host is due. docs/design/promises.md lists the promises P1 to
+// P8; package frontiertest tests every implementation against them.
 //
 // This package holds interfaces, types and errors. Package localstore implements
 // the interfaces in a directory, and package redisstore implements them in Redis.
@@ -203,7 +204,8 @@ type Completion struct {
 	RetryIn     time.Duration // with Retry
 	Links       []Offer       // outlinks that the rules of the worker accepted
 	Refused     []Refusal     // counts of the outlinks that the rules refused
-	// Unconfirmed reports that the exact set was unreachable when the item finished.
+	// Unconfirmed reports that the exact set (package exact) was unreachable when the
+	// item finished.
 	// The store writes a note for the set in the step that completes the item
 	// (exact.Outbox).
 	Unconfirmed bool

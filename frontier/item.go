@@ -121,8 +121,9 @@ const (
 	// Therefore a claim of the filter counts in Stats.Promoted, and the item is
 	// queued in PromotedRound if Offer.Round is 0.
 	Promoted
-	// Again is like New, for a URL that the set contained before: the window of the
-	// URL is over, or the store lost its item. The item is queued in Offer.Round.
+	// Again is like New, for a URL that the set contained before. Either the window of
+	// the URL (the time for which a finished URL counts as seen) is over, or the store
+	// lost the item of the URL. The item is queued in Offer.Round.
 	Again
 	// Later means that the set was unreachable. It is allowed in Completion.Links
 	// only: the step that completes the page writes a note for the set

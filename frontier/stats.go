@@ -55,7 +55,7 @@ type Stats struct {
 	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`
 	// Promoted counts exact items that the filter claimed to contain, and that
-	// might have been bulk items before. They are queued in a later round than 0.
+	// might have been bulk items before. They are queued in a round greater than 0.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
 	// Outbox counts the notes that wait for the exact set. Links in such notes are

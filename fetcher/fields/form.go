@@ -105,9 +105,9 @@ func collapse(text string) string {
 const maxDigits = 40
 
 // parseNumber returns the first number in text as JSON. sign is the decimal sign, "." or
-// ",". If sign is empty, it is guessed. If the number has points and commas, the last one
-// is the decimal sign. If it has only points or only commas, a single one is the decimal
-// sign, except a comma before exactly three digits.
+// ",". If sign is empty, it is guessed. If the number has both points and commas, the last of
+// them is the decimal sign. Otherwise a single point is the decimal sign. A single comma is the
+// decimal sign too, unless exactly three digits follow it.
 func parseNumber(text, sign string) (number string, ok bool) {
 	start := strings.IndexAny(text, "0123456789")
 	if start < 0 {

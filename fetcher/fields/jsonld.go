@@ -92,8 +92,8 @@ func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
 }
 
 // items returns the objects at which the path begins. If the path has a type, these are all
-// objects of that type, outer ones first. Otherwise they are the objects that are not a
-// property of another object.
+// objects of that type, outer ones first. Otherwise they are the outermost objects and the
+// objects in their @graph.
 func (j *jsonPath) items(level []any) (items []map[string]any) {
 	for outer := true; len(level) > 0; {
 		var below []any
@@ -131,8 +131,9 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow follows the path keys from value, also through arrays, and calls yield with each
-// text at the end of the path. It returns false if yield returned false.
+// follow looks up the first of keys in value, the next key in the result, and so on. In an
+// array it does this for each element. It calls yield with each text that it finds for the
+// last key. It returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

@@ -96,7 +96,8 @@ func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the microdata of the page"
 }
 
-// holds reports whether the path leads to n. n must have the last key of the path.
+// holds reports whether the path leads to n. The caller has checked that n is a property
+// with the last key of the path as its name.
 func (m *microPath) holds(n, root *html.Node) bool {
 	for i := len(m.keys) - 2; ; i-- {
 		for n = n.Parent; n != nil; n = n.Parent {

@@ -23,8 +23,8 @@ const (
 	sniffBytes = 512
 )
 
-// readBody reads the body of the answer into r, as far as it is wanted. It returns an error
-// if the connection broke, the time limits were exceeded or Request.Grow failed.
+// readBody reads the wanted part of the answer's body into r. It returns an error if the
+// connection broke, the time limits were exceeded or Request.Grow failed.
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	if page && r.ContentType != "" && !c.wanted(r.ContentType, request) {

@@ -15,8 +15,8 @@ var (
 	// an error. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
 	// ErrStale reports that a reused connection was closed before the first byte of the
-	// answer. The request may have reached the server, so it counts as a start. The error
-	// says nothing about the URL or the host.
+	// answer. The request may have reached the server, so the next request to the host
+	// must wait for the delay. The error says nothing about the URL or the host.
 	ErrStale = errors.New("get: kept connection was closed")
 	// ErrURL reports a string that cannot be requested.
 	ErrURL = errors.New("get: not a URL")
@@ -47,7 +47,8 @@ type Fault struct {
 	// Host reports that no connection to the host could be made.
 	Host bool
 	// Stale reports ErrStale, which is not a fault of the host. The request counts as an
-	// attempt, so that a server that always closes the connection is not asked for ever.
+	// attempt. Otherwise a request to a server that always closes the connection would be
+	// repeated for ever.
 	Stale bool
 	// Local reports that this machine could not make the request: its proxy or name
 	// server does not answer, or no descriptor or port is free. It says nothing about

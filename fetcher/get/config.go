@@ -23,8 +23,8 @@ const (
 	DefaultMaxBodyBytes   = 10 << 20
 	DefaultMaxHeaderBytes = 256 << 10
 	// DefaultMaxIdleConns suits a crawl of some hundred hosts at once. A process that
-	// asks more hosts should keep more connections, so that a host's connection is still
-	// open when the host is due.
+	// crawls more hosts should keep more connections, so that a host's connection is still
+	// open when the next request to the host may be sent.
 	DefaultMaxIdleConns        = 512
 	DefaultMaxIdleConnsPerHost = 16
 	DefaultIdleTimeout         = 30 * time.Second

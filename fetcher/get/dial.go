@@ -17,10 +17,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
-// dialer opens connections: to the address of a rule, or to the host itself if the guard
-// permits it, directly or through a proxy.
+// dialer opens connections, directly or through a proxy. If a rule matches the host, dialer
+// connects to the address of the rule. Otherwise it connects to an address of the host that
+// the guard permits.
 //
-// A name is looked up once for each connection. The checked addresses themselves are
+// A name is resolved only once for each connection. The checked addresses themselves are
 // dialled or sent to the proxy. So the connection goes to a checked address, even if
 // another look-up of the name would return another address. The address of a direct
 // connection to the host is checked once more right before the socket connects.

@@ -87,8 +87,8 @@ type h2Conn struct {
 	failed bool // a request ended with an error, and no more are sent
 }
 
-// RoundTrip sends request once. It asks for permission itself. A gated connection cannot
-// do that, because several requests share the connection.
+// RoundTrip sends request once, and only if Request.Permit permits it. For HTTP/1.1 the gated
+// connection calls Permit. Here it cannot, because several requests share the connection.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !c.begin() {
 		return nil, errNoConn{} // nothing was sent; net/http dials again

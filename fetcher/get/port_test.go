@@ -13,8 +13,8 @@ import (
 )
 
 // TestBadPortsAreRefused: the ports that browsers refuse are refused in any
-// spelling, before a start is counted. The web's ports and all high ports are
-// requested.
+// spelling, and Request.Started is not called. URLs with the web's ports and with
+// high ports are requested.
 func TestBadPortsAreRefused(t *testing.T) {
 	asked := 0
 	network := fake(func(*http.Request) (*http.Response, error) { asked++; return nil, errors.New("network") })

@@ -18,8 +18,9 @@ type Response struct {
 	// Truncated reports that Body is incomplete: it was cut at the limit, or the
 	// compressed data is damaged (then Damage has the error).
 	Truncated bool
-	// Damage is the error in compressed data. It is ErrCoding if the content coding is not
-	// known. Body is then complete, but not decompressed.
+	// Damage is the error in compressed data. It wraps ErrCoding if the content coding is
+	// unknown, or if there are several codings. Body is then not decompressed, and it is
+	// complete unless it was cut at the limit.
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
 	WireBytes   int64         // of the body as received, compressed or not

@@ -58,8 +58,8 @@ func coding(header http.Header) (string, error) {
 // most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
 // of bodies, and a slow server does not delay others.
 //
-// A body takes memory before it is unpacked: see unpacking. The function release gives back
-// the memory that the content did not need.
+// A brotli or zstd body takes memory before it is unpacked: see unpacking. The function
+// release gives back the memory that the content did not need.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limit int64, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
@@ -104,10 +104,10 @@ type unpacking struct {
 	packed *buffer
 	grow   func(more int64) error
 
-	most, taken int64 // the most memory that the content can need, and the memory that it has
+	most, taken int64 // the most memory that the content can need, and the memory that grow has granted
 	read        int64 // bytes of the content that were read
 	plain       io.Reader
-	done        func() // releases plain and the place; nil if there is none
+	done        func() // releases plain and the place; nil while the body has no place
 }
 
 func (u *unpacking) Read(p []byte) (int, error) {

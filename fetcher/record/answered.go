@@ -19,7 +19,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// Settler is a Voider that remembers which of its records certainly count.
+// Settler is a Voider that also remembers which completions of its records the store has
+// confirmed.
 type Settler interface {
 	Voider
 	// Settle is called after the last attempt to complete an item under a lease. The
@@ -31,7 +32,7 @@ type Settler interface {
 
 // Doubt lists the lines of a journal that are in doubt. The store did not confirm their
 // completion, because the worker died or the store could not be reached. So it is not
-// known whether they count.
+// known whether their completions took effect.
 type Doubt struct {
 	// Answered is a place in the journal. Of the lines before this place, exactly those in
 	// Spans are in doubt. A worker saves the Doubt at least every ten seconds while it
@@ -238,7 +239,8 @@ func (a *account) pass() (doubts bool) {
 	return doubts
 }
 
-// save writes the file. The caller must hold a.mu, unless the account is new and not shared yet.
+// save writes the file. The caller must hold a.mu, unless the account is new and not shared
+// yet.
 func (a *account) save() error {
 	text, err := json.Marshal(savedDoubt{doubtFormat, a.doubt})
 	if err == nil {

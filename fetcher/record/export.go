@@ -35,9 +35,9 @@ import (
 type Export struct {
 	Dirs []string // of the journals, in any order; workers may still write to them
 	Temp string   // a directory is created in it; empty means the system's
-	// Pending are the items that are queued or leased in the store now. Their records of
-	// this round never took effect. nil means that these items are not known. Pending
-	// matches the records exactly only while no worker runs.
+	// Pending are the items that are queued or leased in the store now. A record with the
+	// item and the round of such a Key never took effect. nil means that these items are
+	// not known. Pending matches the records exactly only while no worker runs.
 	Pending iter.Seq2[Key, error]
 	// Edges makes To write links instead of records. For each record that would be exported,
 	// To writes the lines of the series Links that were written with the record.

@@ -144,8 +144,8 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 }
 
 // TestCrashAtEachOperation tries each write of a run as the first one that fails. All later
-// writes fail too. Then the test simulates a crash, after which all, none or some of the unsynced writes are on disk.
-// It repeats this four times with the files that are left.
+// writes fail too. Then the test simulates a crash, after which all, none or some of the
+// unsynced writes are on disk. It repeats this four times with the files that are left.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1

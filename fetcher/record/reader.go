@@ -119,8 +119,8 @@ type source struct {
 	closed bool  // the file must end with a whole line
 
 	at    int64            // offset of the next line
-	limit int64            // offset in the file up to which the field in can read
-	in    io.LimitedReader // the input of the field lines
+	limit int64            // offset in the file; the reader in stops there
+	in    io.LimitedReader // reads the file for the scanner lines
 	lines *bufio.Scanner   // nil before the first call of scan
 }
 
@@ -163,7 +163,7 @@ func splitLine(data []byte, _ bool) (advance int, line []byte, err error) {
 }
 
 // next returns the next line, or io.EOF at the end of the file. It returns another error if
-// the file does not end as it must.
+// committed bytes are missing, or if a closed or committed file ends within a line.
 func (f *source) next() (lineAt, error) {
 	l := lineAt{name: f.name, at: Place{f.number, f.at}}
 	var err error

@@ -52,7 +52,8 @@ type Record struct {
 
 	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
 	// Fields must be the last field with a JSON key. Its value can contain keys of any
-	// name, so readers use the first key of each name.
+	// name, so code that searches a line for a key uses the first one of that name. The
+	// keys "fingerprint" and "lease" follow Fields, so their last occurrence is used.
 	Lang       string          `json:"lang,omitempty"`       // language of the main text, according to the page
 	Author     string          `json:"author,omitempty"`     // according to the page
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC

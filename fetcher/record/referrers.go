@@ -222,8 +222,8 @@ func parseHex(dst, line []byte, key string) bool {
 }
 
 // stringOf returns the string that follows the first occurrence of key in a line, and the
-// offset of its end. Quotes within strings are escaped, so a key with its quotes
-// cannot occur inside a string. Its first occurrence is the record's own key, because the keys in
+// offset of its end. Quotes within strings are escaped, so a key with its quotes cannot
+// occur inside a string. Its first occurrence is the record's own key, because the keys in
 // Record.Fields come later.
 func stringOf(line []byte, key string) (text []byte, end int, ok bool) {
 	i := bytes.Index(line, []byte(key))

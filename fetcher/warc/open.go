@@ -13,7 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// lockFile is the lock of a directory that no store locks.
+// lockFile is the name of the lock that OpenWhole takes. Open takes no lock, because the
+// store of its caller has locked the directory.
 const lockFile = "warc.lock"
 
 // open restores the files to the committed position.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxDepth is the largest number of open elements that are remembered. Deeper elements are
-// usually HTML in a feed. They end with the element around them.
+// maxDepth is the largest length of elements.open. Deeper elements, usually HTML in a feed,
+// are not added to it.
 const maxDepth = 64
 
 // elements reads the XML forms of a sitemap from their tokens.
@@ -131,7 +131,7 @@ func (x *elements) enter(name string) (parent string) {
 }
 
 // end handles an end tag. It ends the innermost open element with this name and all
-// elements within it. If there is none, the tag is ignored.
+// elements within it. If no open element has this name, the tag is ignored.
 func (x *elements) end() error {
 	err := x.flush()
 	tag, _ := x.tokens.TagName()
@@ -192,8 +192,8 @@ func formatOf(root string) Format {
 	return ""
 }
 
-// kindOf returns the kind of the URL that an element has as its text. isURL is false if its
-// text is not a URL.
+// kindOf returns the kind of the URL in the text of elements with this name and parent. isURL
+// is false if the text of such elements is not a URL.
 func kindOf(parent, name string) (kind Kind, isURL bool) {
 	switch {
 	case parent == "url" && name == "loc", parent == "item" && name == "link":

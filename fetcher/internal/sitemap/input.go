@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads the first bytes of b.from. The number of bytes that may still be read is
-// b.left. If b.from has more bytes than that, Read returns ErrTooLarge after them.
+// bounded reads at most left bytes from the reader from. If that reader has more bytes, Read
+// then returns ErrTooLarge.
 type bounded struct {
 	from io.Reader
 	left int64 // bytes that may still be read
