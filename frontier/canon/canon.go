@@ -23,12 +23,12 @@
 //     mean the same host, and a host must have one host key. A name that is impossible in
 //     DNS (an empty label, a label beyond 63 bytes, a name beyond 253 bytes) is refused
 //     with ErrMalformed;
-//   - %XX has upper-case digits. Escaped unreserved bytes (A-Z a-z 0-9 - . _ ~) are
-//     unescaped, and no others. A "%" without two hex digits after it becomes %25, so
+//   - an escape (%XX) has upper-case digits. Escaped unreserved bytes (A-Z a-z 0-9 - . _ ~)
+//     are unescaped, and no others. A "%" without two hex digits after it becomes %25, so
 //     that unescaping never creates an escape;
 //   - in a path, control characters, space, " < > ^ ` { | } and non-ASCII bytes are
-//     escaped; in a query, control characters, space, " ' < > and non-ASCII bytes.
-//     These are the sets of the standard (in which "^" is new). "|" is added in paths,
+//     escaped; in a query, control characters, space, " ' < > and non-ASCII bytes. The
+//     standard escapes the same characters, except "|" in a path. It is escaped here,
 //     because net/url re-encodes a whole path that contains it;
 //   - query parameters and path parameters (";name=value" at the end of a segment) are
 //     removed if the strip list matches them;

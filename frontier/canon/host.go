@@ -129,7 +129,7 @@ func domainToASCII(domain string) (string, error) {
 }
 
 // amend maps the characters that Unicode 15.1 to 17 map differently from Unicode
-// 15.0: the capital ß, capital letters that Unicode had before their small letters,
+// 15.0: the capital ß, capital letters whose small letters were added to Unicode later,
 // five ideographs, and format characters, which later versions drop. With Go 1.26,
 // x/net/idna has the tables of Unicode 15.0.
 func amend(r rune) rune {

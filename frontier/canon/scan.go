@@ -9,8 +9,8 @@ import (
 
 // This file is the fast path: one pass over the reference appends the canonical
 // form to a buffer on the caller's stack. The fast path returns tooOdd for rare
-// references: those with tabs or newlines inside, with "http:" but without "//", or
-// with an empty or malformed host. Fuzz targets compare it with the slow path.
+// references, such as those with tabs or newlines inside, with "http:" but without
+// "//", or with an empty or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
@@ -91,9 +91,10 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	return b.appendPath(append(buf, '/'), s)
 }
 
-// appendPlain appends host and port if the host is plain or needs only IDNA. rest
-// is the text after them. Otherwise plain is false, rest is s, and the caller must
-// drop the bytes that were appended.
+// appendPlain appends host and port if the authority has no userinfo, and parseName
+// accepts its host, which consists of letters, digits, '-', '_', '.' and non-ASCII
+// characters. rest is the text after host and port. Otherwise plain is false, rest is s,
+// and the caller must drop the bytes that were appended.
 func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {

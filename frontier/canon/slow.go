@@ -58,8 +58,8 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	return b.url(buf, ref)
 }
 
-// parseAuthority returns the canonical host and port of an authority that is not
-// plain: one with userinfo, escapes or an IPv6 address.
+// parseAuthority returns the canonical host and port of an authority that appendPlain
+// cannot read, such as one with userinfo, escapes or an IPv6 address.
 func parseAuthority(scheme, authority string) (host, port string, err error) {
 	base := baseHTTP
 	if scheme == "https" {

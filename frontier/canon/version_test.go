@@ -17,7 +17,7 @@ import (
 // CheckForm tells the user about it. In that case, run the tests, look at each form
 // that changed, and write the new version here and into the message of CheckForm.
 //
-// sumOfForms is a checksum of the forms of all characters.
+// sumOfForms is a checksum of the canonical hosts that are made from every character.
 const (
 	tablesOfForms = "15.0.0"
 	sumOfForms    = "ab34af16024fd422"

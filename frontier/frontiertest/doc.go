@@ -45,10 +45,11 @@
 //     deliveries. The blobs of their hosts are removed. Only the blob of a leased host
 //     is allowed to stay. Due times do not change. Stats.Retries counts only the
 //     disposition Retry.
-//   - Decisions, for an exact.Outbox. A URL waits at most once: while it is queued or
-//     leased, offers of it as New, Promoted or Again are answered Seen. A Promoted
-//     item that the filter claims to contain gets round 1 if the offer has round 0.
-//     Retry skips a failed item whose URL waits again.
+//   - Decisions, for an exact.Outbox. A URL waits while it is queued or leased. If a
+//     URL that waits is offered as New, Promoted or Again, the answer is Seen. A
+//     Promoted item that the filter claims to contain is queued in
+//     frontier.PromotedRound if the offer has round 0. Retry skips a failed item whose
+//     URL waits again.
 //   - Notes. The note of a link contains the item of the offer, but not the Delay.
 //     Grant.Empty is false while there are notes.
 //   - Books. Every counter is exact at any moment, except Delayed, which can include

@@ -22,8 +22,10 @@ const (
 
 // Fault is what happens to one call. The zero Fault does not change the call.
 type Fault struct {
-	Err   error         // returned instead of the store's reply; nil means no error
-	Late  bool          // with Err: the call takes effect, but its reply is lost; without Late, it has no effect
+	Err error // returned instead of the store's reply; nil means no error
+	// Late decides about the effect of a call with Err. If Late is true, the call takes
+	// effect, and only its reply is lost. If Late is false, the call has no effect.
+	Late  bool
 	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 

@@ -34,9 +34,9 @@ type Reopener interface {
 type LinksFirst interface{ LinksFirst() }
 
 // ForgetsDone is a Crawl that keeps nothing of a done item except its bits in the
-// filter. Lookup returns Done without an outcome, and Audit.Done is the counter. A known
-// bulk item that is offered as an exact one is added once more, in another round,
-// because the filter's claim might be a false positive.
+// filter. Lookup returns Done without an outcome, and Audit.Done is not counted, but copied
+// from the counter. A known bulk item that is offered as an exact one is added once more,
+// in another round, because the filter's claim might be a false positive.
 type ForgetsDone interface{ ForgetsDone() }
 
 // KeepsLeases is a Crawl whose leases do not end when it is opened again. The new

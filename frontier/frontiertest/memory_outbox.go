@@ -38,7 +38,8 @@ func (d *draft) decided(o *offered) {
 		d.recovered++
 	case o.Decision == frontier.Promoted && d.m.claims(o.print):
 		d.promoted++
-		if o.Round == 0 { // otherwise no bulk item of the URL has had this round
+		// Any other round was chosen by the exact set, and no bulk item of the URL has had it.
+		if o.Round == 0 {
 			o.Round = frontier.PromotedRound
 		}
 	}

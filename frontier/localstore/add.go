@@ -203,9 +203,9 @@ func (g *group) mature() error {
 }
 
 // contains reports whether a URL that the filter claims to contain was really added.
-// It is called for exact keys, and its answer is exact. If no table has a row for
-// the fingerprint, contains reads the queue of the host and all delayed items. That
-// can take long.
+// It is called only for exact items, and never returns a false positive. If no table
+// has a row for the fingerprint, contains reads the queue of the host and all delayed
+// items. That can take long.
 func (g *group) contains(o *offer) (bool, error) {
 	print := o.print
 	if g.exact[print] {

@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Recount is an audit of a crawl at one moment. Each term is counted from the rows
-// that hold it. A Recount also says which records must exist; the store itself does
-// not read the records.
+// Recount is an audit of a crawl at one moment. The numbers of items in each state and
+// of hosts are counted from rows, so that they can be compared with the counters. A
+// Recount also says which records must exist; the store itself does not read the records.
 type Recount struct {
 	frontier.Audit                   // Failed includes earlier failed rounds of exact keys
 	Position       frontier.Position // the end of the crawl's records
@@ -56,7 +56,7 @@ func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 // accepted the loss.
 type RecordLoss struct {
 	Records        uint64                      `json:"records"`
-	Pages          uint64                      `json:"pages"` // the Records that have a status
+	Pages          uint64                      `json:"pages"` // how many of Records have a status
 	Outcomes       map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
 	Done, Failures RecordSum                   // like Finished and Failures of a Recount
 }
@@ -79,8 +79,8 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, err
 }
 
-// Recount counts each term from its rows. It reads every row. Meanwhile other calls
-// continue, except while the bits of the filter are counted.
+// Recount audits the crawl. It reads all rows of items, hosts and leases. Meanwhile other
+// calls continue, except while the bits of the filter are counted.
 func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	if err := s.hold(); err != nil {
 		return Recount{}, err

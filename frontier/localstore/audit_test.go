@@ -108,7 +108,7 @@ func (c *auditedCrawl) work(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// differ returns the terms that do not balance.
+// differ returns the names of the numbers that differ between the counters and the rows.
 func differ(r Recount) (terms []string) {
 	c := &r.Counters
 	states := make(map[frontier.State]uint64)

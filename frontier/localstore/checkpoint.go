@@ -24,7 +24,8 @@ const (
 	checkpointSuffix = ".bits"
 )
 
-// filterSnapshot is the filter at a row of the journal.
+// filterSnapshot is a snapshot of the filter. It contains all keys of the journal rows
+// before the row replay.
 type filterSnapshot struct {
 	bits   *membits.Snapshot
 	file   string

@@ -4,8 +4,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endLease returns the items of the lease that are not completed to the queue. After
-// that, the host can be leased again.
+// endLease ends a lease. The items that it did not complete return to the queue, and the
+// host can be leased again.
 func (g *group) endLease(l *lease) {
 	h := l.host
 	for i := range l.held {
@@ -78,7 +78,7 @@ func (g *group) recoverLease(id frontier.LeaseID, row leaseRow) error {
 		return err
 	}
 	g.expire(&lease{id: id, host: h, inFlight: row.inFlight, deadline: g.now, held: held, aside: row.aside})
-	h.counted = h.busy() // the host was counted because of its leased items
+	h.counted = h.busy() // Stats.Hosts includes the host already, because of its leased items
 	return nil
 }
 

@@ -41,8 +41,8 @@ func (g *guard) failure() error {
 	return g.err
 }
 
-// write runs one write to the disk. If this write or another one fails, the method never
-// returns.
+// write runs one write to the disk. If this write fails, or another one has failed before,
+// the method never returns.
 func (g *guard) write(op, name string, work func() error) {
 	g.mu.RLock()
 	err := g.err

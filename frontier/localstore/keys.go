@@ -23,7 +23,7 @@ const (
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
 	tableQuota   = 'g' // group -> number of its keys, uvarint; group, 0, key -> nothing
-	tableShadow  = 'y' // fingerprint -> nothing: the exact sample
+	tableShadow  = 'y' // fingerprint -> nothing: the shadow sample
 	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
 )
 

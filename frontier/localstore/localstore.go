@@ -1,13 +1,17 @@
 // Package localstore is the embedded frontier: one directory, one process, no server.
 //
 // The database pebble stores the queue, hosts, leases, exact keys, one small row for the
-// outcome of each finished URL, and the committed position of the output. The filter is in
-// memory. Checkpoints write it to a file, and a journal has the later adds, so that Open
-// restores the filter exactly. One goroutine, the committer, collects calls into groups.
-// Therefore filter bits, verdicts and completions take effect in one order. A call returns
-// after its group is synced to disk. After a failed write the store cannot be used any
-// more: every call returns the error of that write. The next Open finds the state of the
-// last committed group.
+// outcome of each finished URL, and the committed position of the output. An exact key is the
+// fingerprint of a URL for which the rows, and not the filter, decide whether the URL is new.
+//
+// The Bloom filter of the known URLs is in memory. A checkpoint is a copy of the filter in a
+// file. A journal in the database has the keys that were added after the checkpoint, so Open
+// restores the filter exactly.
+//
+// One goroutine, the committer, collects calls into groups. Therefore filter bits, verdicts
+// and completions take effect in one order. A call returns after its group is synced to disk.
+// After a failed write the store cannot be used any more: every call returns the error of
+// that write. The next Open finds the state of the last committed group.
 package localstore
 
 import (
@@ -152,7 +156,7 @@ var (
 // state belongs to the committer. No other goroutine reads or writes it.
 type state struct {
 	meta         meta
-	opened       time.Time // the start of the clock
+	opened       time.Time // time of Open, according to Config.Now; see Store.now
 	clock        int64     // µs since 1970: the store's time, which never goes back
 	hosts        map[string]*host
 	leases       map[frontier.LeaseID]*lease

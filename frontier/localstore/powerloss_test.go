@@ -68,7 +68,7 @@ type ledger struct {
 	urls    map[string]fate
 	records map[string]bool // by line; false until the call that writes it is answered
 	leases  map[string]held // by host
-	asked   bool            // a call of Lease or Retry is not answered yet: any item might be leased
+	asked   bool            // a call of Lease, Extend or Retry is not answered yet
 }
 
 // fate is the state of an offered URL as the test knows it.

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// compareSample compares the filter's claim about an offered URL with the exact sample. Its
-// errors are fatal.
+// compareSample compares the filter's claim about an offered URL with the shadow sample,
+// which contains one key in 1,024. The errors of compareSample are fatal.
 func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error {
 	if !print.Sampled() {
 		return nil
