@@ -83,7 +83,8 @@ func TestChainAt(t *testing.T) {
 	}
 }
 
-// The loss of a chain is the sum of the rates at which its keys were added.
+// TestChainLosesTheSumOfItsRates: the number of keys that a chain loses is the sum of its
+// false-positive rates at the times when the keys were offered.
 func TestChainLosesTheSumOfItsRates(t *testing.T) {
 	c := Chain{Keys: 100, FPR: 0.01, Growth: true}
 	sum := 0.0

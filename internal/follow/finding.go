@@ -27,7 +27,8 @@ func (r Rule) String() string {
 	return [...]string{"depth", "hops", "scope", "port", "trap", "exclude", "include", "domain"}[r]
 }
 
-// rulesOf has the rules that apply to each Kind of link, in their order.
+// rulesOf has the rules for each Kind of link, in the order in which they are applied. Exclude
+// also stands for Include.
 var rulesOf = [...][]Rule{
 	Page:    {Depth, Hops, Scope, Port, Trap, Exclude},
 	Sitemap: {Hops, Scope, Port},
@@ -92,8 +93,8 @@ func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Fi
 	return r.expressions(link.URL.String()), nil
 }
 
-// atMost applies a limit to the depth or the hops of a link. A limit of 0 refuses a URL that
-// has not been found yet, because the first link to it exceeds the limit.
+// atMost applies a limit to the depth or the hops of a link. A limit of 0 also refuses a URL
+// that has not been found yet, because any link to the URL would exceed the limit.
 func atMost(rule Rule, reason frontier.Reason, is, most int) Finding {
 	f := Finding{Rule: rule, Answer: Passes, Most: uint64(most)}
 	switch {

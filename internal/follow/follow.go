@@ -7,9 +7,9 @@
 //	LimitHosts  the limit of hosts of a domain; it is applied after the other rules,
 //	            because a worker applies it to all links of a page at once
 //
-// All three return Findings, which are values and not sentences. Package explain and
-// Config.OnRefused of package fetcher describe them in words. A Crawl answers the
-// questions that depend on more than the link and the rules. The package does no I/O of
+// All three return Findings, which are values and not sentences. Package explain describes
+// them in words, and so does package fetcher when it calls Config.OnRefused. A Crawl answers
+// the questions that depend on more than the link and the rules. The package does no I/O of
 // its own and keeps no state between two links.
 package follow
 

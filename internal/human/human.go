@@ -1,8 +1,9 @@
 // Package human reads and prints numbers the way people write them: 10M, 1e9,
 // 0.1%, 1 in 1000000, 512MiB.
 //
-// Its types are values of flags. If Set reads what String has printed, the value is the
-// same. The package does not depend on any command.
+// Its types are values of flags. Set accepts what String returns, and restores the same value.
+// The only exception is a zero that means that no value was given. The package does not
+// depend on any command.
 package human
 
 import (

@@ -36,7 +36,7 @@ func (b *block) density() float64 {
 type page struct {
 	blocks []block
 	cut    bool
-	names  int // number of elements that got a number for block.named
+	names  int // how many elements have been numbered for block.named
 
 	// The block that is being read: current has its marks and counts, and line has its text.
 	current block

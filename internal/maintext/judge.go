@@ -9,8 +9,8 @@ import (
 // that the page does not mark as navigation counts as content.
 const minWords = 25
 
-// text returns the blocks that are content, one line for each. The result cut reports
-// whether the end is missing.
+// text returns the text of the blocks that are content. Each block begins on a new line. The
+// result cut reports whether the end of the text is missing.
 func (p *page) text() (text string, cut bool) {
 	p.settleNames()
 	p.settleContent()

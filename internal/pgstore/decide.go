@@ -17,7 +17,7 @@ import (
 // races is the maximum number of turns of one Decide. Each turn is a look-up and an insert.
 // A second turn is needed if other callers insert the same keys first. This happens when
 // workers find the same links. A third turn is needed only if the keys are also finished and
-// swept in between.
+// deleted by Sweep in between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer

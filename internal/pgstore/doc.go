@@ -1,6 +1,7 @@
-// Package pgstore keeps the exact set of a crawl in Postgres: the keys that must
-// never be dropped, the state of each, and records as rows. An Outbox reads these rows as
-// events, and stores the progress of the relays that send them.
+// Package pgstore stores the exact set of a crawl in Postgres: a key for each URL that must
+// never be dropped, and the state of each key. It also stores records, which are the results
+// of URLs, as rows. An Outbox reads these rows as events, and stores the progress of the
+// relays that send the events.
 //
 // A Store is an exact.Set that any number of processes share. Postgres decides: if
 // several callers insert one key at the same time, the caller whose insert returns the
@@ -26,10 +27,11 @@
 //
 // # Failures
 //
-// After a temporary error, a call is tried again a few times within seconds. If it still
-// fails, the error is a frontier.ErrUnavailable. All calls can be repeated. If the answer
-// of a Decide was lost, its keys stay pending, and a relay finds them. No error contains
-// a password.
+// After an error that is usually over in a moment, such as a lost connection, a call is tried
+// again a few times within seconds. If the call still fails, or if the error lasts longer, as
+// on a full disk, the error is a frontier.ErrUnavailable. All calls can be repeated. If the
+// answer of a Decide was lost, its keys stay pending, and a relay finds them. No error
+// contains a password.
 //
 // The package does not queue keys and does not decide which keys are exact. Package exact
 // does both.

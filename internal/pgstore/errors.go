@@ -86,9 +86,10 @@ const (
 	patience = 3 * time.Second // no attempt begins after this time
 )
 
-// try calls attempt, which asks the server once, and repeats the call after temporary errors.
-// The error begins with the argument call, which names the operation that failed. The
-// error wraps context.Cause(ctx), frontier.ErrClosed, frontier.ErrUnavailable, or a permanent error.
+// try calls attempt, which sends one request to the server, and repeats the call after
+// transient errors. The error contains the argument call, which names the operation that
+// failed. It wraps context.Cause(ctx), frontier.ErrClosed, frontier.ErrUnavailable, or a
+// permanent error.
 func (s *Store) try(ctx context.Context, call string, attempt func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, attempt)
 }

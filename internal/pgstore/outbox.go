@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Outbox is the outbox of a crawl whose records are rows, and the progress of its
-// relays. It is safe for concurrent use, until the Store is closed.
+// Outbox reads the records of a crawl as events, and stores the progress of the relays that
+// send these events. It is safe for concurrent use, until the Store is closed.
 //
 // Its events.Cursor is the text XID/SEQUENCE, the two fields of a Cursor. While a transaction
 // runs, anywhere on the server, Read does not return the records of newer transactions.

@@ -74,7 +74,7 @@ func (o Outbox) Revise(ctx context.Context, name string, dead []events.DeadLette
 // Discard implements events.Progress.
 func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
 	if len(ids) == 0 {
-		ids = nil // the statement then removes all letters
+		ids = nil // the statement then removes all dead letters of the relay
 	}
 	err = o.try(ctx, "discard dead letters", func(ctx context.Context) error {
 		done, err := o.pool.Exec(ctx, o.sql("discard_letters"), o.crawl, name, ids)

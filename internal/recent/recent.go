@@ -24,7 +24,7 @@ type Keys struct {
 	seed maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.n
+	young map[uint64]struct{} // recently used keys; replaces old when it has n keys and another one is added
 	old   map[uint64]struct{} // keys that are dropped next
 }
 

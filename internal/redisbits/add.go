@@ -53,8 +53,8 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 
 // add runs add.lua for each chain, with the fingerprints of w that belong to the chain. It
 // leaves in w the fingerprints that must be sent again, because they were neither added nor
-// known. Before add returns, it adds a layer to each full chain. If another process has added a layer to a chain, add reads the chain's number
-// of layers.
+// known. Before add returns, it adds a layer to each full chain. If another process has added
+// a layer to a chain, add reads the chain's number of layers.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls()
 	if err := f.run(ctx, calls); err != nil {
@@ -99,8 +99,8 @@ func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) erro
 // addCall is one run of add.lua.
 type addCall struct {
 	chain    *Chain
-	layers   int   // number of layers that were asked
-	asks     []int // indices in the window
+	layers   int   // number of layers in which the fingerprints were looked up
+	asks     []int // indices in window.asks
 	segments map[int]int
 	keys     []string
 	args     []any // arguments of the script, without those of the fingerprints
@@ -114,8 +114,9 @@ type addCmd struct{ *redis.Cmd }
 
 func (addCmd) NoRetry() bool { return true }
 
-// calls groups the asks of w by chain, without changing their order, and returns the calls for
-// them. The calls use the blocks of the asks, so they are valid until the Reader's next Read.
+// calls returns the calls that add the fingerprints of w. Each call has fingerprints of one
+// chain, in the order of w. The calls use the blocks that the Reader has read, so they are
+// valid until the Reader's next Read.
 func (w *window) calls() []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)
@@ -160,8 +161,8 @@ func (c *addCall) command(ctx context.Context, verb, script string) addCmd {
 	return addCmd{c.cmd}
 }
 
-// run sends calls in one pipeline. If the server did not begin a call, run sends the call again:
-// with the text of the script if the server lacks the script, otherwise after a pause.
+// run sends calls in one pipeline. If the server did not begin a call, run sends the call
+// again. If the server lacks the script, run sends its text. Otherwise run pauses first.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
@@ -228,7 +229,7 @@ func sleep(ctx context.Context, pause time.Duration) error {
 
 // addReply is the reply of add.lua.
 type addReply struct {
-	stale   bool    // the chain has another layer, and nothing was done
+	stale   bool    // the chain has another number of layers, and nothing was written
 	full    bool    // an answer is layerFull
 	room    int64   // number of keys for which the layer still has room; -1 means no limit
 	answers []int64 // one for each fingerprint

@@ -4,9 +4,9 @@
 // It owns the position of each bit (Layout, Layer), the headers of all stored strings,
 // the growth of a filter under one hash tag (Chain), look-ups in bulk (Reader) and
 // changes in a script (Block). Filter combines these into a set of fingerprints, which
-// other programs use through the public package with the same name. Callers that change
-// more than bits in one step write their own script (package redisstore). Clients, their
-// addresses and passwords are left to the caller. Sizes come from package sizing.
+// other programs use through the public package with the same name. A caller that changes
+// more than bits in one step, such as package redisstore, has a script of its own. Clients,
+// their addresses and passwords are left to the caller. Sizes come from package sizing.
 // docs/design/filter.md describes what is stored, byte by byte.
 //
 // A filter is never lost silently. If a part is missing or short, has another type or
@@ -216,8 +216,9 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// contains stores the answers to the asks of w in the argument known. It asks again about
-// the prints that no layer claimed, if their chains have more layers by then.
+// contains looks up the fingerprints of w and stores the answers in the argument known. If no
+// layer claims a fingerprint, and its chain has more layers than were read, contains looks the
+// fingerprint up again.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {
@@ -245,7 +246,7 @@ const maxWindow = 4096
 // window is a part of a call: its fingerprints that have no answer yet.
 type window struct {
 	asks  []Ask
-	index []int // index of each ask in the call
+	index []int // for each element of asks, the index of its fingerprint in the call
 }
 
 // windows calls visit with each window of prints in turn.
@@ -270,8 +271,8 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, v
 	return nil
 }
 
-// keep removes the asks for which wanted returns false. It does not change the order of
-// the other asks.
+// keep removes from w the fingerprints for which wanted returns false. It does not change the
+// order of the others.
 func (w *window) keep(wanted func(ask *Ask, index int) bool) {
 	n := 0
 	for i := range w.asks {
@@ -283,7 +284,7 @@ func (w *window) keep(wanted func(ask *Ask, index int) bool) {
 	w.asks, w.index = w.asks[:n], w.index[:n]
 }
 
-// chains returns the chains of the asks, each once.
+// chains returns the chains of the fingerprints in w, each once.
 func (w *window) chains() []*Chain {
 	chains := make(map[*Chain]bool)
 	for i := range w.asks {

@@ -12,9 +12,10 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Block is the Lua text with which add scripts begin (after a line "#!lua …", if they have
-// one). It has local functions that test and set the bits of a fingerprint and count it.
-// The header of the text describes their use.
+// Block is the Lua text at the beginning of each add script, which is a script that adds
+// fingerprints to a chain. If the script has a line "#!lua …", Block comes after this line.
+// It has local functions that test and set the bits of a fingerprint and count it. The header
+// of the text describes their use.
 //
 //go:embed block.lua
 var Block string
@@ -27,20 +28,20 @@ type Ask struct {
 	Print bloomstore.Fingerprint
 
 	// Known reports whether a layer claims Print. False means that Print is absent, unless
-	// the chain has layers besides those that were asked. The add script checks that.
+	// the chain has layers that Read did not know. The add script checks whether it has.
 	Known bool
 
-	keyed   []*keyedLayer // the layers that were asked
+	keyed   []*keyedLayer // the layers in which Read looks up Print
 	segment int
 	from    int64 // offset of the block in the segment
 	block   []byte
 }
 
-// newest returns the last of the layers that were asked.
+// newest returns the last of the layers in which Print was looked up.
 func (a *Ask) newest() *keyedLayer { return a.keyed[len(a.keyed)-1] }
 
-// Layers returns the number of layers that were asked. It is the argument of Chain.Extend
-// if the newest layer is full.
+// Layers returns the number of layers in which Print was looked up. It is the argument of
+// Chain.Extend if the newest layer is full.
 func (a *Ask) Layers() int { return len(a.keyed) }
 
 // Identity returns Layers in the form that bloom_begin takes.
@@ -102,9 +103,9 @@ func NewReader(client redis.UniversalClient) *Reader {
 	return r
 }
 
-// Read answers asks. Their chains must be open. Read also verifies the chains that were not
-// verified for a second. It returns an ErrFilterLost if a block is missing. After an error
-// no answer is valid.
+// Read looks up the fingerprints of asks. Their chains must be open. Read also verifies the
+// chains that were not verified for a second. It returns an ErrFilterLost if a block is
+// missing. After an error no answer is valid.
 func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read %d blocks: %w", len(asks), err)
@@ -123,7 +124,7 @@ func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	return r.verify(ctx)
 }
 
-// plan determines the layers to ask and allocates memory for their blocks.
+// plan determines the layers in which asks are looked up, and allocates memory for the blocks.
 func (r *Reader) plan(asks []Ask) {
 	room := 0
 	now := time.Now()
@@ -145,9 +146,9 @@ func (r *Reader) plan(asks []Ask) {
 // the line end, go-redis needs no second read.
 const crlf = 2
 
-// fill makes the commands for the first asks, as many as fit into a pipeline, and returns
-// their number. The newest layer of a chain comes first. The commands will store the blocks in
-// buffer.
+// fill makes the commands for the first elements of asks, as many as fit into a pipeline, and
+// returns the number of these elements. The newest layer of a chain comes first. The commands
+// will store the blocks in buffer.
 func (r *Reader) fill(ctx context.Context, asks []Ask, buffer *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {

@@ -18,7 +18,7 @@ type Stats struct {
 	Keys      uint64       // keys added
 	Capacity  uint64       // keys that the layers so far are sized for
 	Bytes     uint64       // of all segments; Redis takes some more, see sizing.SizeRedis
-	FPR       float64      // probability that a key never added is claimed, if all chains are asked equally often
+	FPR       float64      // probability that a key never added is claimed, if look-ups are spread evenly over the chains
 	FPRStdErr float64      // standard error of FPR, because it is computed from a sample
 	Estimate  float64      // estimate of Keys, computed from the fill
 	StdErr    float64      // standard error of Estimate

@@ -48,8 +48,8 @@ type Config struct {
 // Resolver looks names up. It is safe for concurrent use.
 //
 // It keeps an answer for Config.TTL, because neither the system's resolver nor net.Resolver
-// returns the time to live from the name server. It does not keep failures without an
-// answer.
+// returns the time to live from the name server. The only error that it keeps is that a name
+// does not exist.
 type Resolver struct {
 	config  Config
 	server  string // Config.Server with its port; empty means the system's

@@ -50,7 +50,8 @@ func tokenByte(c byte) bool {
 	return unreserved(c) || c != 0 && strings.IndexByte("!#$%&'+^`|", c) >= 0
 }
 
-// group has the lines of all groups for one crawler.
+// group has the rules and the Crawl-delay of all groups of a file that name this crawler, or of
+// all groups that are for every crawler.
 type group struct {
 	lines      []string
 	crawlDelay time.Duration

@@ -16,8 +16,8 @@ const Label = "stage"
 // Stage is a part of the work on a page.
 type Stage struct{ labels context.Context }
 
-// The stages. None is for work that belongs to no other stage, such as leasing, robots rules
-// and the observers of a crawl.
+// The stages. None is for work that belongs to no other stage, such as the check of robots
+// rules, the observers of a crawl, and the calls with which a worker leases hosts.
 var (
 	None         = Stage{context.Background()}
 	Fetch        = named("fetch")        // requests, their connections, bodies
@@ -26,7 +26,7 @@ var (
 	Judge        = named("judge")        // scope, traps, include and exclude
 	Handle       = named("handle")       // OnPage
 	Dedup        = named("dedup")        // filter, exact keys and queue of links
-	Store        = named("store")        // other work of a store: completions, leases, the disk
+	Store        = named("store")        // completions, and all other work of the embedded store: leases, the disk
 	Record       = named("record")       // records, digests, kept answers
 )
 

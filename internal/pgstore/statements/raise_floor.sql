@@ -1,6 +1,6 @@
--- raise_floor.sql: move the keys that this transaction inserted to a round that no swept key has had.
--- It runs after the insert, with a newer snapshot, so that it sees keys that were swept
--- while the insert waited.
+-- raise_floor.sql: raise the round of the keys that this transaction inserted to the floor of the crawl, a round that no
+-- swept key has had.
+-- It runs after the insert, with a newer snapshot. So it sees the new floor if keys were swept while the insert waited.
 -- $1  fingerprints   $2  crawl   $3  round in which they were inserted
 UPDATE crawler.exact_key AS k
 SET round = c.floor

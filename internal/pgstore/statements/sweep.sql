@@ -2,7 +2,8 @@
 -- Rows that are locked are skipped. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
 -- order of their fingerprints, as everywhere, because even SKIP LOCKED can wait. It can wait if another transaction
 -- commits an update of a row while the statement runs, and the new version of the row is locked.
--- It raises the round in which new keys begin: see exact.Set.Sweep.
+-- Keys that are inserted later begin in a round above those of the deleted keys, because a deleted key can be offered
+-- again. They begin at least in round $4, because the URL of a new key might have been a bulk URL before.
 -- $1  crawl   $2  maximum number of keys   $3  current time; null means now()   $4  frontier.PromotedRound
 WITH turn AS (
 	SELECT id
