@@ -23,7 +23,8 @@ func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 
 // reportRefused passes the refused links of a page to Config.OnRefused. It is called after
 // the page was completed. If the page was given back, its links are reported when it is
-// fetched again.
+// fetched again. The links of a large sitemap are an exception: they are reported while the
+// sitemap is read, and again if it is read again.
 func (v *visited) reportRefused() {
 	if v.cfg.OnRefused == nil {
 		return

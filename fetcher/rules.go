@@ -184,9 +184,9 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect of the URL from. If a seed redirects, the target is a seed
-// too, and its host is added to the scope, so that a crawl of example.org continues at
-// www.example.org. If a sitemap redirects, the target is a sitemap. If a sitemap lists a
+// addRedirect offers the target of a redirect of the URL from. If a seed redirects, the target
+// is a seed too, and its host is added to the scope, so that a crawl of example.org continues
+// at www.example.org. If a sitemap redirects, the target is a sitemap. If a sitemap lists a
 // page that redirects, the target counts as listed too.
 func (l *linkSet) addRedirect(from, target canon.URL) {
 	switch l.from.Class {

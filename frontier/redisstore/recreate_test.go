@@ -246,3 +246,89 @@ func TestPastRounds(t *testing.T) {
 		t.Errorf("page 2, which waits according to the exact set: %+v, %v, want it not failed", at, err)
 	}
 }
+
+// TestPastOfPromotedURLs: a bulk item and a promoted item of each URL have ended or wait, each in
+// rounds of its own. Rebuild counts both, as the lost counters did.
+func TestPastOfPromotedURLs(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	s := openStore(t, cfg)
+	const ok, failed, waits = frontier.OK, frontier.Network, frontier.Outcome("")
+	cases := []struct{ bulk, promoted frontier.Outcome }{
+		{ok, ok}, {failed, ok}, {waits, ok}, {ok, failed}, {failed, failed}, {waits, failed}, {ok, waits}, {failed, waits}, {waits, waits},
+		{waits, ok}, // from here on, the bulk item failed in round 0 and was retried
+		{failed, ok}, {ok, failed},
+	}
+	const retried = 9
+	var records []Ended
+	// complete leases the items of a.test that are ready, and completes those that do not wait.
+	complete := func(outcome func(n int) frontier.Outcome) {
+		t.Helper()
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+		if err != nil || len(grant.Leases) != 1 {
+			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+		}
+		var completions []frontier.Completion
+		urls := testPages("a.test", 0, len(cases))
+		for _, item := range grant.Leases[0].Items {
+			end := frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Retry, RetryIn: 1 << 50}
+			n := slices.IndexFunc(urls, func(page frontier.Offer) bool { return page.URL == item.URL })
+			if o := outcome(n); o != waits {
+				end = frontier.Completion{Item: item.Fingerprint, Outcome: o, Page: o == ok}
+				records = append(records, Ended{Item: item, Outcome: o})
+				if o == ok {
+					end.Status, records[len(records)-1].Status = 200, 200
+				}
+			}
+			completions = append(completions, end)
+		}
+		if err := s.Complete(t.Context(), grant.Leases[0].ID, completions, frontier.HostUpdate{End: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := testPages("a.test", 0, len(cases))
+	mustAdd(t, s, pages[retried:])
+	complete(func(int) frontier.Outcome { return failed })
+	if n, err := s.Retry(t.Context(), ""); err != nil || n != len(cases)-retried {
+		t.Fatalf("Retry = %d, %v, want %d", n, err, len(cases)-retried)
+	}
+	mustAdd(t, s, pages[:retried])
+	complete(func(n int) frontier.Outcome { return cases[n].bulk })
+	for i := range pages {
+		pages[i].Class = frontier.Exact
+	}
+	mustAdd(t, s, pages)
+	complete(func(n int) frontier.Outcome { return cases[n].promoted })
+	if want := 2*len(cases) - 7 + len(cases) - retried; len(records) != want {
+		t.Fatalf("%d items ended, want %d", len(records), want)
+	}
+
+	before := wantBooks(t, s)
+	if before.Added != uint64(2*len(cases)) {
+		t.Fatalf("%d items are added, want two of each of %d URLs", before.Added, len(cases))
+	}
+	if err := errors.Join(s.Close(), server.Client().Del(t.Context(), s.partition("a.test").meta).Err()); err != nil {
+		t.Fatal(err)
+	}
+	for name, order := range map[string]func(){"forward": func() {}, "backward": func() { slices.Reverse(records) }} {
+		order()
+		if err := server.Client().Del(t.Context(), s.partition("a.test").meta).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Rebuild(t.Context(), cfg, each(records)); err != nil {
+			t.Fatal(err)
+		}
+		again := openStore(t, cfg)
+		after := wantBooks(t, again)
+		if after.Added != before.Added || after.Queued != before.Queued || after.Done != before.Done || after.Failed != before.Failed {
+			t.Errorf("%s: the books are %+v, want %+v", name, after.Books, before.Books)
+		}
+		if after.Records != uint64(len(records)) || after.Pages != before.Pages {
+			t.Errorf("%s: %d records, %d pages, want %d, %d", name, after.Records, after.Pages, len(records), before.Pages)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
