@@ -45,9 +45,9 @@ type Config struct {
 	Postgres *Postgres // see Location
 
 	Seeds     []string // Run adds them; a seed without a scheme is tried as https
-	SeedsText string   // describes the seeds in the settings of a new embedded crawl; empty means Seeds
+	SeedsText string   // stored as the setting "seeds" of a new crawl in Dir, for example the name of a file; empty means Seeds
 	Fixed     Fixed    // settings that are fixed when the crawl is created
-	Hosts     []Host   // settings of some hosts; all except the headers are fixed too; nil means the stored settings
+	Hosts     []Host   // settings of some hosts. Like Fixed, they are stored, except headers; nil means the stored ones
 
 	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
@@ -95,7 +95,7 @@ type Config struct {
 	Scarce func() fetcher.Resource
 
 	// Events is optional. If it is set, Run also delivers the events of this process's
-	// pages to Events.Sink. Events.Name is the name of this relay; empty means "default".
+	// pages to Events.Sink. Events.Name names the relay that does this; empty means "default".
 	// The crawl sets the fields Outbox and Progress of Events.
 	//
 	// The crawl goes on if the sink is unreachable or the relay fails. At the end of

@@ -23,8 +23,8 @@ type Archive interface {
 	Append(packed *warc.Packed) (warc.Location, error)
 }
 
-// finish returns the completion that ends the item with a record. Before the record, the
-// completion writes the page's links to Config.Edges and its answer to the archive.
+// finish returns the completion of the item with this outcome and record. The completion first
+// writes the page's links to Config.Edges and its answer to the archive, and then the record.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {

@@ -7,7 +7,7 @@ type MemoryLayout struct {
 	Shards     uint64  `json:"shards"`
 	ShardBits  uint64  `json:"shard_bits"`
 	Hashes     uint    `json:"hashes"`
-	Bytes      uint64  `json:"bytes"`     // of bits
+	Bytes      uint64  `json:"bytes"`     // length of the bit array
 	Allocated  uint64  `json:"allocated"` // by Go, for the bits
 	BitsPerKey float64 `json:"bits_per_key"`
 	FPR        float64 `json:"fpr"` // when full

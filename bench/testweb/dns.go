@@ -25,9 +25,9 @@ func (w *Web) Lookups() map[Lookup]int {
 	return maps.Clone(w.lookups)
 }
 
-// ServeDNS answers questions for the names of the addresses hardship until ctx is done,
-// and then closes conn. For all other names it answers that they do not exist. It
-// returns nil if it ended because ctx is done.
+// ServeDNS answers questions for names, until ctx is done, and then closes conn. It knows the
+// names that the hardship "addresses" uses. For all other names it answers that they do not
+// exist. It returns nil if it ended because ctx is done.
 func (w *Web) ServeDNS(ctx context.Context, conn net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	packet := make([]byte, 4<<10)

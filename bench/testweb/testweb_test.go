@@ -198,7 +198,7 @@ func TestSpellings(t *testing.T) {
 		own, _, _ := strings.Cut(styles[style].prefix, "?")
 		own = own[:strings.LastIndexByte(own, '/')+1] // the page's own folder
 		times := 500
-		if style == styleCopy { // a line end directly after &copy is rare; a wrong spelling would turn it into ©
+		if style == styleCopy { // the faulty case is rare: a line end directly after "&copy" must not make it ©
 			times = 8000
 		}
 		for i := range times {

@@ -19,8 +19,8 @@ type SinkUnderTest struct {
 }
 
 // RunSink tests the contract of events.Sink with a receiver that accepts everything. Each
-// event must arrive unchanged, and the events of a host in order. The package of each sink
-// tests refusals, and receivers that are unavailable.
+// event must arrive unchanged, and the events of a host in order. RunSink does not test
+// refusals and unavailable receivers: the packages of the sinks have tests of their own.
 func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 	t.Run("Whole", func(t *testing.T) {
 		s := open(t)

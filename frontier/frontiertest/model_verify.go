@@ -104,8 +104,8 @@ func (p *player) restart() {
 		again, how = old.Reopen, "reopen"
 	}
 	p.Note("%s", how)
-	// Expired leases must end before the restart. Otherwise a store could count the delays of
-	// their hosts from its start.
+	// Expired leases must end before the restart. Otherwise a store could let the delays of
+	// their hosts begin when the store is opened.
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	crawl, err := again()
 	p.Must(err, how)
@@ -151,7 +151,7 @@ func (p *player) forgot() bool {
 
 // takenBack checks a store that ended its leases when it was opened, and updates the
 // ledger. No host is allowed to be due before its delay has passed, because a request
-// might have started a moment ago. Only items that were in flight can count a delivery.
+// might have started a moment ago. Item.Deliveries may have grown only for items in flight.
 func (p *player) takenBack(how string) {
 	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")

@@ -61,8 +61,8 @@ type RecordLoss struct {
 	Done, Failures RecordSum                   // like Finished and Failures of a Recount
 }
 
-// AcceptLoss sets the end of the records to position and stores loss, which replaces an
-// earlier loss and must include it. The URLs of missing records keep their outcomes. The
+// AcceptLoss sets the end of the records to position and stores loss. If a loss was accepted
+// before, loss replaces it, and must include it. The URLs of missing records keep their outcomes. The
 // store must have been opened without an output.
 func (s *Store) AcceptLoss(ctx context.Context, position frontier.Position, loss RecordLoss) error {
 	return s.submit(ctx, &op{change: func(g *group) error {
@@ -122,8 +122,8 @@ type recounter struct {
 	out     Recount
 }
 
-// leasePositions are the positions in a host's queue that are in the row of its lease. The
-// value is true for positions of lease.held, and false for those of lease.aside.
+// leasePositions has the positions that the row of a host's lease names. The value is true for
+// positions of lease.held, and false for those of lease.aside.
 type leasePositions map[queuePos]bool
 
 func (c *recounter) fault(format string, args ...any) {
@@ -394,8 +394,8 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 
 // estimate computes from the filter's fill how many URLs were added. A new URL that the
 // filter claims to contain sets no bits, but the estimate from the fill includes it.
-// Therefore estimate subtracts the expected number of such URLs, except exact items, which
-// were added nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds
+// Therefore estimate subtracts the expected number of such URLs. It does not subtract exact
+// items, because they were added nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds
 // of exact keys, which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {

@@ -19,7 +19,7 @@ type op struct {
 	// change changes the crawl. It is called first. If it returns an error that is not fatal,
 	// it has changed nothing.
 	change func(*group) error
-	grant  func(*group) error // leases or reads; called when all changes of the group are readable
+	grant  func(*group) error // makes leases, or reads; it is called after all changes of the group, and sees them
 	err    error
 	done   chan struct{}
 }

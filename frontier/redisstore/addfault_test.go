@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// faultyAdd is a run of add.lua that uses all its parts: two hosts of one partition, every
-// letter of a special item, and one item that is promoted.
+// faultyAdd is a run of add.lua that uses all its parts. Its items are on two hosts of one
+// partition. They have all the letters that add.lua defines for special items, and one is
+// promoted.
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
@@ -82,8 +83,8 @@ func (b *faultyAdd) queued(it frontier.Offer) bool {
 }
 
 // TestAddFaults makes each command of add.lua fail once. A script that fails before its
-// first write changes nothing, and a repeat does everything. After a later failure every
-// known URL has an entry, and a repeat queues the others.
+// first write changes nothing, and a repeat does everything. If it fails later, it has
+// queued each URL that it added to the filter, and a repeat queues the other URLs.
 func TestAddFaults(t *testing.T) { testAddFaults(t, config) }
 
 // TestAddFaultsBesideExactSet does the same for items that an exact set decided about.

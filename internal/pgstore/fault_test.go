@@ -228,8 +228,9 @@ func TestUnavailableServer(t *testing.T) {
 }
 
 // TestServerErrors checks which error of the package is returned for each error of the
-// server, and how often the call is repeated. A trigger fails with the error of the server.
-// A sequence counts the calls, because it is not affected by rollbacks.
+// server, and how often the call is repeated. A trigger raises
+// the error, so that the server returns it. A sequence counts the calls, because it is not
+// affected by rollbacks.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

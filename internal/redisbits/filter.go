@@ -76,8 +76,8 @@ func (c Config) Params() Params {
 	}
 }
 
-// Filter is a bloomstore.Filter in Redis. Filter of package bloomstore/redisbits, the public
-// package, describes it. A call changes a chain in steps of at most maxPerScript fingerprints.
+// Filter is a bloomstore.Filter in Redis. Its documentation is in the public package
+// bloomstore/redisbits. A call changes a chain in steps of at most maxPerScript fingerprints.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
@@ -112,8 +112,8 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 }
 
 // filterKey returns the key of a filter's own record, a hash with two fields. The field
-// head is a header that contains the number of partitions instead of a partition. The
-// field ready is set when all chains were created. From then on a missing chain is lost,
+// head is like the header of a chain, but where that has the number of its partition, head
+// has the number of all partitions. The field ready is set when all chains were created. From then on a missing chain is lost,
 // not new.
 func filterKey(name string) string { return "{" + name + "}f" }
 
