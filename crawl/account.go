@@ -270,10 +270,17 @@ func counted(hits, trials uint64) *report.Figure {
 
 // expectedLost estimates how many new URLs the filter took for known ones while it filled. The
 // keys of --known were in the filter before the first new URL, and are not counted.
+//
+// The chain does not know that a small filter has more bits than its URLs need, because each of
+// its parts has whole words. But the rate p of a filter never falls. So of n new URLs that were
+// added, at most p/(1-p)·n more were lost, where p is the present rate, from the actual bits.
 func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
 	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)
+	if p := stats.Filter.FPR; known < keys {
+		expected = min(expected, p/(1-p)*float64(keys-known))
+	}
 	low, high := poissonRange(expected)
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }

@@ -180,11 +180,23 @@ func TestPoissonRange(t *testing.T) {
 // TestLostWithKnown: the URLs of --known were never new, so none of them counts as lost.
 func TestLostWithKnown(t *testing.T) {
 	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
-	all := expectedLost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
-	known := expectedLost(frontier.Stats{Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
-	late := expectedLost(frontier.Stats{Books: frontier.Books{Added: 10}, Recovered: 1, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	lost := func(added, recovered uint64) float64 {
+		stats := frontier.Stats{Books: frontier.Books{Added: added}, Recovered: recovered, Filter: frontier.FilterStats{Keys: 1000, FPR: 0.1}}
+		return expectedLost(stats, chain).Expected
+	}
+	all, known, late := lost(1000, 0), lost(0, 0), lost(10, 1)
 	if known != 0 || all < 10 || late < 0.5 || late > all/10 {
 		t.Errorf("lost %g of 1000 new URLs, %g of 1000 known ones, %g of 10 new ones after 990 known ones; want 10 or more, 0, 0.5 or more", all, known, late)
+	}
+}
+
+// TestLostOfSmallFilter: a small filter has more bits than its number of URLs needs, so it loses
+// fewer URLs than the chain predicts, also if it gets four times as many URLs.
+func TestLostOfSmallFilter(t *testing.T) {
+	stats := frontier.Stats{Books: frontier.Books{Added: 400}, Filter: frontier.FilterStats{Keys: 400, FPR: 5e-5}}
+	chain := sizing.Chain{Keys: 100, FPR: 1e-6}
+	if lost, predicted := expectedLost(stats, chain).Expected, chain.At(400).LostKeys; lost > 0.021 || predicted < 10 {
+		t.Errorf("lost %g of 400 URLs, want 0.02 at most; the chain predicts %g, want 10 or more", lost, predicted)
 	}
 }
 
