@@ -90,7 +90,7 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 }
 
 // errNoLinks reports a crawl without files of links.
-var errNoLinks = errors.New("no links were kept: crawl with --links")
+var errNoLinks = errors.New("no links were kept: begin a new crawl, in another directory, with --links")
 
 // EdgesOf returns the links that a crawl has kept. The argument records must be the records
 // of this crawl. EdgesOf returns an error if the crawl kept no links, or if the records are
