@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -389,6 +390,10 @@ func TestRelayOfWorkers(t *testing.T) {
 	r.judge(ids(parse(t, m.export())), journals...)
 }
 
+// beganWithoutPostgres matches the error of a worker that could not reach Postgres when it
+// began. These are the statements with which a worker begins.
+var beganWithoutPostgres = regexp.MustCompile(`pgstore: (read the schema's version|find the crawl|read the windows|check the outbox):`)
+
 // TestRelayOfRows is TestRelayBesideCrawl with records in Postgres, which is also
 // killed. A worker that starts while Postgres is down fails and is replaced.
 func TestRelayOfRows(t *testing.T) {
@@ -398,7 +403,7 @@ func TestRelayOfRows(t *testing.T) {
 	m := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 35)), "postgres")
 	m.points = drawPoints(m.rng)
 	m.killEvery, m.mostKills = 2*time.Second, sized(2, 30)
-	m.mayFail, m.tryAgain = func(stderr string) bool { return strings.Contains(stderr, "pgstore: read the schema's version") }, 100
+	m.mayFail, m.tryAgain = beganWithoutPostgres.MatchString, 100
 	m.strike(web, sized(1, 10), sized(300, 700), func() error {
 		if err := m.database.Kill(); err != nil {
 			return err
