@@ -54,6 +54,7 @@ type tests struct {
 type test struct {
 	action string   // pass, fail or skip
 	lines  []string // attributes and logged lines
+	output []string // all lines that the test printed
 	fuzzed string   // the last progress of a fuzz target
 }
 
@@ -105,6 +106,7 @@ func (r *tests) take(e event) {
 	case "attr":
 		t.lines = append(t.lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(e.Key, "-", " "), e.Value))
 	case "output":
+		t.output = append(t.output, e.Output)
 		if found := logged.FindStringSubmatch(e.Output); found != nil {
 			t.lines = append(t.lines, found[1])
 		}
@@ -123,11 +125,20 @@ func (r *tests) hold() bool {
 	return passed && !r.failed
 }
 
-// measured returns the lines of all tests, each with the name of its test.
+// maxOutput is the number of lines that measured returns of a failed test.
+const maxOutput = 500
+
+// measured returns the lines of all tests, each with the name of its test. For a failed test
+// it returns the first lines that the test printed instead.
 func (r *tests) measured() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.byName)) {
-		for _, line := range r.byName[name].lines {
+		t := r.byName[name]
+		if t.action == "fail" {
+			b.WriteString(strings.Join(t.output[:min(len(t.output), maxOutput)], ""))
+			continue
+		}
+		for _, line := range t.lines {
 			fmt.Fprintf(&b, "     %s: %s\n", name, line)
 		}
 	}

@@ -42,6 +42,22 @@ func TestResultsOfTests(t *testing.T) {
 	}
 }
 
+// TestOutputOfFailedTest checks that all lines of a failed test are shown, also those that do
+// not begin with a file name.
+func TestOutputOfFailedTest(t *testing.T) {
+	r, err := parse(strings.NewReader(`
+{"Action":"output","Test":"TestA","Output":"    a_test.go:12: exit code 1; stderr:\n"}
+{"Action":"output","Test":"TestA","Output":"        crawler: no memory\n"}
+{"Action":"fail","Test":"TestA"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "    a_test.go:12: exit code 1; stderr:\n        crawler: no memory\n"
+	if got := r.measured(); got != want {
+		t.Errorf("measured %q, want %q", got, want)
+	}
+}
+
 // TestResultsOfFuzzing checks that the last progress of a fuzz target is measured. It
 // also checks the arguments of the go command for all kinds of batches.
 func TestResultsOfFuzzing(t *testing.T) {
