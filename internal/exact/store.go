@@ -211,7 +211,7 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 // exact item:
 //   - If the set has begun a later round of the URL, the item stays failed.
 //   - If the window of the URL is over, Retry offers the URL to the set, which begins its next
-//     round. The item of the earlier round stays failed.
+//     round. The item of the earlier round stays failed, and the offer counts in Books.Added.
 //   - Otherwise the queue begins the next round, and the set learns of it when it ends.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	offered := 0
