@@ -96,10 +96,11 @@ func TestLaggingProcess(t *testing.T) {
 	}
 }
 
-// clusterClient returns a client of a cluster of three primaries.
+// clusterClient returns a client of a cluster of three primaries. The time-out of the nodes is
+// long, because no test kills a node, and on a busy machine a node may be late.
 func clusterClient(t testing.TB) (*redis.ClusterClient, *servers.Cluster) {
 	t.Helper()
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3})
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3, NodeTimeout: time.Minute})
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: cluster.Addrs(), DisableIdentity: true, ReadTimeout: time.Minute,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
