@@ -113,11 +113,54 @@ func TestRetryOfSweptKeys(t *testing.T) {
 		d.state(page, exact.Unknown, 0)
 		retry()
 		d.offer(frontier.Seen, page)
-		fail(frontier.PromotedRound + i)
+		fail(frontier.PromotedRound + 2*i) // the floor is two rounds after the swept key
 	}
 	d.clock.Advance(2 * time.Hour)
 	retry() // the key was not swept
-	fail(frontier.PromotedRound + 3)
+	const last = frontier.PromotedRound + 5
+	fail(last)
+
+	retry() // the window is not over; it ends while the item waits
+	d.clock.Advance(2 * time.Hour)
+	d.must(d.relay.Tidy(t.Context()))
+	d.state(page, exact.Unknown, 0)
+	d.finishAll()
+	d.offer(frontier.Added, page)
+	d.clock.Advance(time.Second)
+	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != last+2 {
+		t.Errorf("after a retry in round %d, the queue leases %+v, want round %d", last+1, l.Items, last+2)
+	}
+}
+
+// TestRetryBeforeNote: an item fails in a round that the set does not know yet, because the set
+// was away. Retry must not queue the item before the set has the note, and queue it then.
+func TestRetryBeforeNote(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	page := d.page(2)
+	fail := func() {
+		t.Helper()
+		l := d.lease()
+		failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+		d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
+		d.clock.Advance(time.Second)
+	}
+	retry := func(want int) {
+		t.Helper()
+		if n, err := d.store.Retry(t.Context(), ""); n != want || err != nil {
+			t.Fatalf("Retry = %d, %v; want %d", n, err, want)
+		}
+	}
+	d.offer(frontier.Added, page)
+	fail()
+	retry(1)
+	d.weak.fails = func(op string, _ int) (before, after bool) { return op == "finish", false }
+	fail()
+	d.weak.fails = nil
+	d.state(page, exact.Failed, 0)
+	retry(0)
+	d.must(d.relay.Deliver(t.Context()))
+	d.state(page, exact.Failed, 1)
+	retry(1)
 }
 
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before

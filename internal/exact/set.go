@@ -40,8 +40,9 @@ type Set interface {
 	// are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number.
-	// Afterwards unknown keys begin in a round that no deleted key has had, and not before
-	// frontier.PromotedRound, because they might have been bulk URLs.
+	// Afterwards unknown keys begin at least two rounds after each deleted key, because
+	// Store.Retry can be one round ahead of the set; and not before frontier.PromotedRound,
+	// because they might have been bulk URLs.
 	// The result lag is the longest time for which a remaining key has been expired, or 0
 	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only in
 	// one case: while Sweep runs, another call commits a change of a key, and then a further

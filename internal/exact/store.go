@@ -209,10 +209,13 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 // Retry implements frontier.Control. The set must know all rounds of an exact URL, so that no
 // two records of the URL have the same round. Therefore Retry asks the set about each failed
 // exact item:
-//   - If the set has begun a later round of the URL, the item stays failed.
+//   - If the set has begun a later round of the URL, the item stays failed. It also stays
+//     failed if the set does not know the item's round yet, because a note is in the outbox.
 //   - If the window of the URL is over, Retry offers the URL to the set, which begins its next
 //     round. The item of the earlier round stays failed, and the offer counts in Books.Added.
-//   - Otherwise the queue begins the next round, and the set learns of it when it ends.
+//   - Otherwise the queue begins the next round, and the set learns of it when it ends. So the
+//     queue is at most one round ahead of the set. If the key is swept meanwhile, the set does
+//     not learn of this round, but never gives it to the URL: see Set.Sweep.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	offered := 0
 	n, err := s.RetryUnless(ctx, host, func(ctx context.Context, it *frontier.Item) (outdated bool, err error) {
@@ -222,8 +225,11 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 		}
 		finished := key.State == Done || key.State == Failed
 		over := key.State == Unknown || finished && !key.Forever && key.SeenFor == 0
-		if key.Round > it.Round || !over {
-			return key.Round > it.Round, nil
+		switch {
+		case key.State != Unknown && key.Round != it.Round:
+			return true, nil
+		case !over:
+			return false, nil
 		}
 		verdicts, err := s.Add(ctx, []frontier.Offer{it.Offer()})
 		if err == nil && verdicts[0].Answer == frontier.Added {

@@ -141,7 +141,7 @@ var windowCases = []testCase{
 		d.finish(first+1, key(0))
 		d.passWindow()
 		d.wantSweep("a key that was swept before", 9, 1, 0)
-		d.wantAnswers(exact.Answer{New: true, Round: first + 2}, key(0), key(12))
+		d.wantAnswers(exact.Answer{New: true, Round: first + 3}, key(0), key(12))
 	}},
 }
 

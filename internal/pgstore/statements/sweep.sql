@@ -2,8 +2,9 @@
 -- Rows that are locked are skipped. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
 -- order of their fingerprints, as everywhere, because even SKIP LOCKED can wait. It can wait if another transaction
 -- commits an update of a row while the statement runs, and the new version of the row is locked.
--- Keys that are inserted later begin in a round above those of the deleted keys, because a deleted key can be offered
--- again. They begin at least in round $4, because the URL of a new key might have been a bulk URL before.
+-- Keys that are inserted later begin in a round above those of the deleted keys and above the next ones, because a
+-- deleted key can be offered again, and the queue may have begun its next round. They begin at least in round $4,
+-- because the URL of a new key might have been a bulk URL before.
 -- $1  crawl   $2  maximum number of keys   $3  current time; null means now()   $4  frontier.PromotedRound
 WITH turn AS (
 	SELECT id
@@ -29,7 +30,7 @@ WITH turn AS (
 ), raised AS (
 	UPDATE crawler.crawl AS c
 	SET floor = s.floor
-	FROM (SELECT greatest(max(round) + 1, $4) AS floor FROM swept HAVING count(*) > 0) AS s
+	FROM (SELECT greatest(max(round) + 2, $4) AS floor FROM swept HAVING count(*) > 0) AS s
 	WHERE c.id = $1 AND c.floor < s.floor
 )
 SELECT count(*)
