@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -279,155 +277,6 @@ func TestPendingOfPromotedURL(t *testing.T) {
 	mustAdd(t, s, page)
 	if round, pending, err := s.Pending(t.Context(), "a.test", page[0].URL); round != 0 || !pending || err != nil {
 		t.Errorf("Pending = %d, %t, %v, want round 0", round, pending, err)
-	}
-}
-
-// TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it
-// again. Lookup says that the URL is queued, and Retry does not queue the failed item as well.
-func TestRetrySkipsPromoted(t *testing.T) {
-	t.Parallel()
-	server := servers.Redis(t, servers.RedisOptions{})
-	for name, exactSet := range map[string]bool{"bulk": false, "beside exact set": true} {
-		t.Run(name, func(t *testing.T) {
-			cfg := config(server)
-			cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t", exactSet), exactSet
-			s := openStore(t, cfg)
-			pages := testPages("a.test", 0, 2)
-			mustAdd(t, s, pages)
-			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
-			if err != nil || len(grant.Leases) != 1 {
-				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
-			}
-			var failed []frontier.Completion
-			for _, item := range grant.Leases[0].Items {
-				failed = append(failed, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.ServerError, Status: 500})
-			}
-			if err := s.Complete(t.Context(), grant.Leases[0].ID, failed, frontier.HostUpdate{End: true}); err != nil {
-				t.Fatal(err)
-			}
-			promoted := pages[:1]
-			promoted[0].Class = frontier.Exact
-			if exactSet {
-				promoted = decided(frontier.Promoted, 0, promoted)
-			}
-			mustAdd(t, s, promoted)
-			if status, err := s.Lookup(t.Context(), "a.test", promoted[0].URL); status.State != frontier.Queued || err != nil {
-				t.Errorf("Lookup = %+v, %v, want queued", status, err)
-			}
-			if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
-				t.Errorf("Retry = %d, %v, want 1: the other URL was promoted", n, err)
-			}
-			if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
-				t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
-			}
-		})
-	}
-}
-
-// TestRetryUnless: outdated items stay failed, and a failed check changes nothing.
-func TestRetryUnless(t *testing.T) {
-	t.Parallel()
-	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.ExactSet = true
-	s := openStore(t, cfg)
-	pages := testPages("a.test", 0, 3)
-	for i := range pages[:2] {
-		pages[i].Class = frontier.Exact
-		pages[i].Round = 4
-	}
-	mustAdd(t, s, append(decided(frontier.Again, 4, pages[:2]), pages[2]))
-	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
-	if err != nil || len(grant.Leases) != 1 {
-		t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
-	}
-	var failed []frontier.Completion
-	for _, item := range grant.Leases[0].Items {
-		failed = append(failed, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.ServerError, Status: 500})
-	}
-	if err := s.Complete(t.Context(), grant.Leases[0].ID, failed, frontier.HostUpdate{End: true}); err != nil {
-		t.Fatal(err)
-	}
-	away := errors.New("away")
-	if n, err := s.RetryUnless(t.Context(), "", func(context.Context, *frontier.Item) (bool, error) { return false, away }); n != 0 || !errors.Is(err, away) {
-		t.Errorf("RetryUnless without an answer = %d, %v, want 0 and the error", n, err)
-	}
-	n, err := s.RetryUnless(t.Context(), "", func(_ context.Context, it *frontier.Item) (bool, error) {
-		if it.Class == frontier.Bulk || it.Round != 4 {
-			t.Errorf("RetryUnless asks about %+v, want the exact items in round 4", it)
-		}
-		return it.URL == pages[0].URL, nil
-	})
-	if n != 2 || err != nil {
-		t.Errorf("RetryUnless = %d, %v, want 2: one item is outdated", n, err)
-	}
-	if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
-		t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
-	}
-	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
-		t.Errorf("Retry = %d, %v, want 1", n, err)
-	}
-}
-
-// TestRoundsOfPromotedURL: a bulk item fails and is retried, before its URL is promoted or
-// after the promoted item has ended. No two items of the URL end in the same round.
-func TestRoundsOfPromotedURL(t *testing.T) {
-	t.Parallel()
-	server := servers.Redis(t, servers.RedisOptions{})
-	for _, exactSet := range []bool{false, true} {
-		for _, retryFirst := range []bool{false, true} {
-			t.Run(fmt.Sprintf("exact set %t, retry first %t", exactSet, retryFirst), func(t *testing.T) {
-				cfg := config(server)
-				cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t-%t", exactSet, retryFirst), exactSet
-				s := openStore(t, cfg)
-				var rounds []uint32
-				end := func() { // ends all items: bulk items fail, exact items are done
-					var grant frontier.Grant
-					for try := 0; len(grant.Leases) == 0; try++ { // the host's delay may not be over
-						time.Sleep(grant.Wait)
-						var err error
-						if grant, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || try == 1000 {
-							t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
-						}
-					}
-					var ends []frontier.Completion
-					for _, item := range grant.Leases[0].Items {
-						rounds = append(rounds, item.Round)
-						c := finish(item)
-						if item.Class == frontier.Bulk {
-							c.Outcome, c.Status, c.Page = frontier.ServerError, 500, false
-						}
-						ends = append(ends, c)
-					}
-					if err := s.Complete(t.Context(), grant.Leases[0].ID, ends, frontier.HostUpdate{End: true}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				retry := func() {
-					if n, err := s.Retry(t.Context(), ""); err != nil {
-						t.Fatalf("Retry = %d, %v", n, err)
-					} else if n > 0 {
-						end()
-					}
-				}
-				page := testPages("a.test", 0, 1)
-				mustAdd(t, s, page)
-				end()
-				if retryFirst {
-					retry()
-				}
-				page[0].Class = frontier.Exact
-				if exactSet {
-					page = decided(frontier.Promoted, 0, page)
-				}
-				mustAdd(t, s, page)
-				end()
-				retry()
-				if len(rounds) < 2 || len(slices.Compact(slices.Sorted(slices.Values(rounds)))) != len(rounds) {
-					t.Errorf("the items of the URL ended in the rounds %v, want at least 2, all different", rounds)
-				}
-				wantBooks(t, s)
-			})
-		}
 	}
 }
 

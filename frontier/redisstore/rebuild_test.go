@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -185,20 +184,9 @@ func TestRebuildOfPromotedURL(t *testing.T) {
 	var records []Ended
 	end := func(outcome frontier.Outcome) {
 		t.Helper()
-		var grant frontier.Grant
-		for try := 0; len(grant.Leases) == 0; try++ { // the host's delay may not be over
-			time.Sleep(grant.Wait)
-			var err error
-			if grant, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || try == 1000 {
-				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
-			}
+		for _, item := range endHost(t, s, outcome, outcome) {
+			records = append(records, Ended{Item: item, Outcome: outcome, Status: 200})
 		}
-		item := grant.Leases[0].Items[0]
-		done := []frontier.Completion{{Item: item.Fingerprint, Outcome: outcome, Status: 200, Page: true}}
-		if err := s.Complete(t.Context(), grant.Leases[0].ID, done, frontier.HostUpdate{End: true}); err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, Ended{Item: item, Outcome: outcome, Status: 200})
 	}
 	mustAdd(t, s, page)
 	end(frontier.ServerError)

@@ -1,9 +1,8 @@
 -- retry.lua: queue the first failed items of a host again. Items that failed under
 -- the present lease of the host are set aside until it ends. Items whose URL is
 -- queued or leased already stay failed, and so do outdated items; they move to the end
--- of the list. Without an
--- exact set, bulk items stay failed if their URL was ever promoted, because the
--- promotion has already queued the URL again.
+-- of the list. Without an exact set, bulk items stay failed if their URL was ever
+-- promoted, because the promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key

@@ -44,36 +44,30 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 // engine returns an Engine over e. All fields of e must be set before. Items are added
 // and completed through the exact set, if there is one.
 func (e *sharedEngine) engine(out *outputs) *Engine {
-	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e.Store, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
+	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
 	switch {
 	case e.exact != nil:
 		engine.Store, engine.Control = e.exact, e.exact
 	case e.exactElsewhere:
-		err := errElsewhere(e.server.String(), "exact keys")
-		engine.Store, engine.Control = noAdditions{e, err}, noRetry{e, err}
+		without := withoutSet{e, errElsewhere(e.server.String(), "exact keys")}
+		engine.Store, engine.Control = without, without
 	}
 	return engine
 }
 
-// noAdditions is a frontier to which nothing can be added.
-type noAdditions struct {
-	frontier.Store
+// withoutSet is a frontier whose exact set cannot be asked, so nothing can be added or retried.
+type withoutSet struct {
+	*sharedEngine
 	err error
 }
 
 // Add implements frontier.Store.
-func (n noAdditions) Add(context.Context, []frontier.Offer) ([]frontier.Verdict, error) {
-	return nil, n.err
-}
-
-// noRetry is a Control that cannot retry.
-type noRetry struct {
-	frontier.Control
-	err error
+func (w withoutSet) Add(context.Context, []frontier.Offer) ([]frontier.Verdict, error) {
+	return nil, w.err
 }
 
 // Retry implements frontier.Control.
-func (n noRetry) Retry(context.Context, string) (int, error) { return 0, n.err }
+func (w withoutSet) Retry(context.Context, string) (int, error) { return 0, w.err }
 
 // closeExact closes the connections to Postgres.
 func (e *sharedEngine) closeExact() error {

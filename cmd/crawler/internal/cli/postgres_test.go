@@ -191,7 +191,7 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 }
 
 // TestInspectWithoutPostgres: a command that does not name the Postgres of a crawl can inspect
-// the crawl, but can neither run it nor add seeds.
+// the crawl, but can neither run it nor add seeds or retry URLs.
 func TestInspectWithoutPostgres(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "http://a.test/ok")
 	if code, _, errs := run(t, "", crawl...); code != exitOK {
@@ -204,7 +204,7 @@ func TestInspectWithoutPostgres(t *testing.T) {
 	if out := must(t, append([]string{"status", "--audit"}, queueOnly...)...); !strings.Contains(out, "exact keys are not counted") {
 		t.Errorf("audit without --postgres prints %s, want that exact keys are not counted", out)
 	}
-	for _, command := range [][]string{{"crawl"}, {"seed", "http://a.test/x"}, {"rebuild"}, {"delete", "--yes"}} {
+	for _, command := range [][]string{{"crawl"}, {"seed", "http://a.test/x"}, {"retry"}, {"rebuild"}, {"delete", "--yes"}} {
 		code, _, errs := run(t, "", append(command, queueOnly...)...)
 		if code == exitOK || !strings.Contains(errs, "name it with --postgres") {
 			t.Errorf("%s without --postgres: exit code %d, want an error that names this flag: %s", command[0], code, errs)
