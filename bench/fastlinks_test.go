@@ -14,8 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// TestFastLinksOnRealHTML compares the links that FastLinks reads from tokens with those of
-// the parsed document, on pages that people wrote.
+// TestFastLinksOnRealHTML extracts the links of pages that people wrote in two ways: from
+// the parsed document, and, with the option FastLinks, only from the tokens of the page.
+// Both ways must find the same links.
 func TestFastLinksOnRealHTML(t *testing.T) {
 	trees, err := realhtml.Installed()
 	switch {
@@ -56,8 +57,8 @@ func TestFastLinksOnRealHTML(t *testing.T) {
 	}
 }
 
-// sameLinks compares the links of a page from its parsed document and from its tokens, and
-// returns their number.
+// sameLinks checks that both ways find the same links of a page, and returns the number of
+// links.
 func sameLinks(t *testing.T, name string, body []byte, base canon.URL, opt extract.Options) int {
 	t.Helper()
 	parsed := extract.HTML(body, "text/html", base, opt)

@@ -146,7 +146,8 @@ func runWget(t *testing.T, wget, startURL string) {
 	t.Helper()
 	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",
 		"--no-host-directories", "--delete-after", "--directory-prefix="+t.TempDir(), startURL)
-	// Exit code 8 means that some answers were errors: documentation has dead links.
+	// Exit code 8 means that some answers were errors. This is no fault, because the
+	// documentation has dead links.
 	if out, err := crawl.CombinedOutput(); err != nil && crawl.ProcessState.ExitCode() != 8 {
 		t.Fatalf("wget: %v\n%s", err, tail(out))
 	}

@@ -18,10 +18,10 @@ import (
 
 var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilter")
 
-// BenchmarkRedisFilter fills a filter with an error rate of one in a million, in a Redis
-// with an append-only file. It then probes the filter with new keys: as many as were
-// added, but at least a million and at most 100/p, where p is the error rate. At the end
-// it restarts the server twice: first with the unchanged log, then with a log that was just
+// BenchmarkRedisFilter fills a filter in a Redis that has an append-only file (the log). The
+// error rate p of the filter is one in a million. The benchmark then probes the filter with
+// new keys: as many as were added, but at least a million and at most 100/p. At the end it
+// restarts the server twice: first with the unchanged log, then with a log that was just
 // rewritten. It reports keys/s, the errors in a million probes with their 95 % interval,
 // and for each restart its time and the size of the log. `crawler bench memory` measures
 // the memory of the filter. Command for a long run:
@@ -81,8 +81,8 @@ const fillers = 4
 // drawn returns random keys, which depend only on the seed.
 func drawn(seed uint64) bloomrate.Keys { return bloomrate.RandomKeys(rand.New(rand.NewPCG(seed, 0))) }
 
-// openFilter opens or creates the filter with a new client, because the server's own
-// client does not work after a restart.
+// openFilter opens or creates the filter. It uses a new client, because server.Client does
+// not work after a restart.
 func openFilter(b *testing.B, server *servers.RedisServer, config redisbits.Config) bloomstore.Filter {
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket(), ReadTimeout: time.Minute})
 	b.Cleanup(func() { _ = client.Close() })

@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// Step is one measurement. It adds its figures to its section.
+// Step is one measurement. Run adds the figures to Section.
 type Step struct {
 	Section *report.Section
 	Name    string        // unique within the section

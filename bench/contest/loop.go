@@ -75,7 +75,7 @@ func Loop(ctx context.Context, order Order, links Links) (took Took, err error) 
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
-		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
+		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // with the default of 2, few connections would be used twice
 		// Without this setting, the transport would request gzip. Decompressing takes
 		// more time than sending more bytes over loopback.
 		DisableCompression: true,

@@ -19,13 +19,14 @@ import (
 // Program makes the command that runs a program with arguments.
 type Program func(ctx context.Context, args ...string) *exec.Cmd
 
-// Subcommands of `bench`: one runs Serve, the test site, and one runs Tokenizing, the bare loop.
+// Subcommands of `bench`: ServeCommand runs the function Serve, which serves a site, and
+// LoopCommand runs the function Tokenizing, which is the bare loop.
 const (
 	ServeCommand = "site"
 	LoopCommand  = "loop"
 )
 
-// HostConcurrency is the number of concurrent requests to a host without a delay.
+// HostConcurrency is the maximum number of concurrent requests to one host in Program.Crawl.
 const HostConcurrency = 16
 
 // Took is the result of a crawl and the resources that it took.
@@ -48,7 +49,8 @@ func (t Took) PerPage() float64 {
 	return float64(t.CPU.Nanoseconds()) / 1e3 / float64(max(t.Pages, 1))
 }
 
-// Used stores the resources of a process that has ended.
+// Used sets CPU and Resident to the resources that the process of cmd took. The process must
+// have ended.
 func (t *Took) Used(cmd *exec.Cmd) {
 	t.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	t.Resident = resident(cmd.ProcessState)

@@ -108,7 +108,7 @@ func (q *queue) take() (page string, ok bool) {
 	return page, true
 }
 
-// put ends the work on a page, and queues those of its links that are new.
+// put ends the work on a page, and queues the links in found that are new.
 func (q *queue) put(page string, found []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -28,7 +28,7 @@ func TestBroadCrawlRows(t *testing.T) {
 // each figure has a possible value.
 func measuresBroad(t *testing.T, bin contest.Program) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
-	left := filepath.Join(t.TempDir(), "bench[1]") // [1] is not a pattern
+	left := filepath.Join(t.TempDir(), "bench[1]") // package crawl must not read [1] as a glob pattern
 	if err := os.Mkdir(left, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,8 @@ func BenchmarkDedup(b *testing.B) {
 			var all usage
 			for b.Loop() {
 				u := c.run(b, input)
-				// A filter can claim a few new URLs, usually at most one in a million.
+				// A filter can take a few new URLs for known ones, usually at most one in a
+				// million.
 				if u.lines > fresh || u.lines < fresh-fresh/1000 {
 					b.Fatalf("the output has %d lines, want %d, or up to 0.1 %% fewer", u.lines, fresh)
 				}
@@ -220,12 +221,13 @@ func BenchmarkDedup(b *testing.B) {
 	}
 }
 
-// baseBytes is the memory of the process without the set (docs/reference/dedup.md). Most of
-// this memory holds parts of the program file. How much of the file is in memory depends on
-// the system.
+// baseBytes is the memory of `crawler dedup` without its filter (docs/reference/dedup.md).
+// Most of this memory holds parts of the program file. How much of the file is in memory
+// depends on the system.
 const baseBytes = 40 << 20
 
-// TestMemory compares the memory of the process with the filter's size from `crawler size`.
+// TestMemory compares the memory that `crawler dedup` takes with the size of its filter
+// according to `crawler size`.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory: run without -short")

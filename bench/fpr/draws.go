@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// draws generates the keys of a case, which are random fingerprints. Each partition gets
-// about as many keys as its hosts have.
+// draws generates the keys of a Case, which are random fingerprints. If the case has hosts,
+// each host belongs to one partition, and the number of keys of a partition is about the sum
+// of the keys of its hosts.
 type draws struct {
 	rng       *rand.Rand
 	weights   []uint64 // of each partition; nil means that all fingerprints are accepted

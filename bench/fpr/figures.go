@@ -20,7 +20,8 @@ func (c Case) label(s Subject) report.Cell {
 	}
 }
 
-// counted is a number of events, and the number that theory predicts.
+// counted is the number of events in a number of trials, and the rate of events that theory
+// predicts.
 type counted struct {
 	count, trials uint64
 	theory        Rate
@@ -61,9 +62,9 @@ func (n counted) hold(promise *report.Promise, what string, lowest, highest floa
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)
 }
 
-// agrees checks that the number of events agrees with the theory, and returns true. If the
-// rates of sets with so few keys are not normally distributed, agrees adds a note instead,
-// and returns false.
+// agrees checks that the number of events agrees with the theory, and returns true. But if a
+// set has so few keys that the rates of such sets are not normally distributed, agrees does
+// not check the number. It adds a note to the section and returns false.
 func (m *measurement) agrees(n counted, what string, slack float64) bool {
 	if n.theory.skewed(n.trials) {
 		m.section.Miss(what, fmt.Sprintf("not compared with a promise: the rates of sets with so few keys differ by chance by ±%.0f %% (one σ), more to one side than to the other",

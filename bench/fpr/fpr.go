@@ -37,19 +37,19 @@ type Subject struct {
 	// Add and Probe are the approximate times for one key. They determine the share of
 	// the budget.
 	Add, Probe time.Duration
-	// Probes is the maximum number of probes, but a case with the rate p makes at least
-	// 100/p probes if the budget suffices. More probes make the interval of the rate
-	// narrower.
+	// Probes is the maximum number of probes. If 100/p is larger, where p is the rate of
+	// the case, the maximum is 100/p. More probes make the confidence interval of the
+	// measured rate narrower.
 	Probes uint64
-	// Hosts means that all keys of a host are in one partition, so that hosts of
-	// different sizes change the rate.
+	// Hosts means that all keys of a host are in one partition. So the rate depends on the
+	// sizes of the hosts.
 	Hosts bool
 	// Theory is nil for an exact set. Such a set never errs, so measuring one case suffices.
 	Theory func(c Case, loads []uint64) Theory
 }
 
-// Memory returns the subject for package membits. Its rate does not depend on hosts, because
-// membits distributes keys by fingerprint.
+// Memory returns the subject for package membits. The rate of membits does not depend on
+// hosts, because membits distributes keys by fingerprint.
 func Memory() Subject {
 	return Subject{Kind: sets.Memory(), Add: 250 * time.Nanosecond, Probe: 100 * time.Nanosecond, Probes: 20_000_000, Theory: memoryTheory}
 }
@@ -134,8 +134,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Theory == nil {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
-		// highest rate that can be configured. The filter soon claims every new key. If
-		// the store relied on the filter, it would lose nearly all keys.
+		// highest rate that can be configured. So the filter soon takes every new key for
+		// a known one. A store that relied on this filter would lose nearly all keys.
 		n := config.exactKeys()
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}

@@ -178,8 +178,8 @@ func (o *simpleFilter) claims(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// textbook returns a subject whose set is a simpleFilter. The filter lacks the given
-// number of hash functions, compared with the optimal number. The function position
+// textbook returns a subject whose set is a simpleFilter. The filter has fewer hash
+// functions than the optimal number; lacking is the difference. The function position
 // computes the positions of fingerprints.
 func textbook(lacking uint, position func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
@@ -319,8 +319,8 @@ func TestPostgresSetIsExact(t *testing.T) {
 }
 
 // TestRedisSetsKeepPromises checks that the filter in Redis keeps the promises, with
-// evenly distributed keys and with hosts whose sizes follow Zipf's law. It also checks the
-// exact keys of both stores, and that no keys are left in Redis.
+// evenly distributed keys and with hosts whose sizes follow Zipf's law. It also checks that
+// redisstore and localstore lose no exact key, and that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -369,9 +369,10 @@ func TestBudgetIsStated(t *testing.T) {
 	}
 }
 
-// TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
-// With this seed, its rate is by chance 1.7 times the theoretical rate. The promises are
-// checked only for a grown filter with more keys.
+// TestSmallLayers measures two filters that have grown by adding layers. The first layer of
+// the small filter has only 39 keys in each of its parts. With the seed of this test, the
+// rate of this filter is by chance 1.7 times the theoretical rate. So the promises must be
+// checked only for the large filter.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

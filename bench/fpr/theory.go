@@ -7,7 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Theory is the predicted behaviour of a set.
+// Theory is the predicted behaviour of a set. A set claims a key if it answers that it
+// contains the key.
 type Theory struct {
 	FPR  Rate // rate at which new keys are claimed after all keys were offered
 	Lost Rate // share of the offered keys that were claimed although they were new

@@ -22,7 +22,8 @@ import (
 )
 
 // OnDisk returns the subjects on disk: the embedded store, in folders below dir, once with
-// queued bulk URLs and once with queued exact URLs.
+// queued bulk URLs, for which the filter decides whether they are new, and once with queued
+// exact URLs, for which a table decides.
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
@@ -65,8 +66,8 @@ func weighStore(dir string, class frontier.Class) weigh {
 	}
 }
 
-// InPostgres returns the subjects in Postgres: the exact set, and a plain table of URLs.
-// The schema of the exact set is created in the database at dsn.
+// InPostgres returns the subjects in Postgres: the exact set of package pgstore, and a plain
+// table of URLs. The schema of the exact set is created in the database at dsn.
 func InPostgres(dsn string) []Subject {
 	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (float64, error)) weigh {
 		return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {

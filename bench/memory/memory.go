@@ -1,6 +1,6 @@
 // Package memory measures the memory or disk that a remembered or queued URL takes. It
-// compares the result with `crawler size`, with the information bound, and with common
-// alternatives.
+// compares the result with `crawler size`, with the least size that is possible in theory
+// (the information bound), and with common alternatives.
 //
 // It owns the compared stores and the method of each measurement: the allocated bytes of
 // Go's heap or of Redis, the size of a relation in Postgres, or the size of a directory.

@@ -38,8 +38,9 @@ func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(floa
 	}
 }
 
-// TestHoldsToPrediction checks that one of our stores keeps its promise if it differs from
-// the prediction by up to 10 %, and breaks it if it differs more. Other sets have no promise.
+// TestHoldsToPrediction checks that the promise is kept if the size of one of our stores
+// differs from the prediction by up to 10 %, and broken if the size differs more. For other
+// stores there is no promise.
 func TestHoldsToPrediction(t *testing.T) {
 	ten := func(n uint64) (uint64, uint64) { return 10 * n, 12 * n }
 	for _, c := range []struct {

@@ -166,7 +166,8 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 // By then, the server has freed memory in the background, and our other clients and their
 // buffers are gone. The memory includes the clients of other programs. It does not include
 // the connection of usedMemory itself, because the buffers of this connection shrink during
-// the wait. For a small filter, this change is as large as the tolerated difference.
+// the wait. For a small filter, the shrinking would change the result by as much as the
+// tolerance allows.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()
@@ -177,7 +178,7 @@ func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes flo
 	)
 	var last, clients float64
 	for try := range tries {
-		info, err := sets.Info(ctx, client, "memory", "clients") // few sections: a long answer would need a second buffer
+		info, err := sets.Info(ctx, client, "memory", "clients") // not all sections, because the server would need a second buffer for a long answer
 		if err != nil {
 			return 0, err
 		}

@@ -159,7 +159,7 @@ var templates = []template{
 			w.f("<h1>not this</h1>")
 		},
 	},
-	{ // JSON-LD in comment marks with a line break in a string, after a damaged script
+	{ // a damaged script, then JSON-LD inside comment marks, with a line break in a string
 		[]string{"name=jsonld:Product.name", "price=jsonld:Product.offers.price | number | required", "sku=jsonld:Product.sku", "date=jsonld:Product.releaseDate | date", "images[]=jsonld:Product.image | url"},
 		func(w *writer, p *product) {
 			w.WriteString(`<script type="application/ld+json">{"@type":"Product","name":</script>`)

@@ -17,17 +17,17 @@ import (
 	"github.com/bloomfrontier/crawler/internal/maintext"
 )
 
-// frames has a selector for each tree of package realhtml. The selector matches the
-// elements that are not content.
+// frames has a CSS selector for each realhtml.Tree, by the name of the tree. The selector
+// matches the elements that are not content, such as page headers.
 var frames = map[string]string{
 	"git":    "head, script, style, #footer, #header",
 	"sqlite": "head, script, style, .nosearch, #toc_sub",
 }
 
 // TestRealText compares two texts of each page from Debian packages: the extracted main
-// text, and all text outside the page's frames. It counts the words that are in both. For
-// each tree, the mean recall of the main texts must be at least 0.93, and their mean
-// precision at least 0.97.
+// text, and all text outside the elements that frames selects. It counts the words that are
+// in both. For each tree, the mean recall of the main texts must be at least 0.93, and their
+// mean precision at least 0.97.
 func TestRealText(t *testing.T) {
 	trees, err := realhtml.Installed()
 	if errors.Is(err, realhtml.ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
@@ -113,7 +113,7 @@ func total(words map[string]int) (n int) {
 	return n
 }
 
-// BenchmarkText extracts the main text of real pages, without parsing.
+// BenchmarkText extracts the main text of real pages, which were parsed before.
 func BenchmarkText(b *testing.B) {
 	trees, err := realhtml.Installed()
 	if err != nil {

@@ -28,16 +28,17 @@ func (m measure) String() string {
 		m.peer, m.Pages, m.Seconds, m.Rate(), float64(m.Resident)/(1<<20), m.cpu())
 }
 
-// contestants are the crawlers that compare runs, in the order of a round. "archiving"
-// is crawler with --save all.
+// contestants are the crawlers that the function compare runs in each round, in this order.
+// "archiving" is crawler with --save all.
 var contestants = []string{"bare", "crawler", "archiving", "colly"}
 
 // workers is the number of concurrent requests of each contestant.
 const workers = 16
 
 // compare crawls one site with all contestants in turn, for several rounds. Each crawl
-// runs in its own process. compare prints the measure of each crawl. Then it prints the
-// median of each contestant, and the ratios of this median to that of the bare loop.
+// runs in its own process. compare prints the measure of each crawl. Then, for each
+// contestant, it prints the crawl with the median rate, and the ratios of that crawl's rate
+// and processor time to those of the bare loop.
 func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("peers compare", flag.ContinueOnError)
 	dir := flags.String("dir", "", "the folder of HTML files")

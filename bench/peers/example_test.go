@@ -18,8 +18,7 @@ import (
 // URLs is switched off. If several pages link to a URL, the URL is visited once. Ten
 // million URLs take 36 MB.
 func Example_filterInFrontOfColly() {
-	// The site has a home page and four other pages. Each of the five links to these
-	// four.
+	// The site has a root page and the pages /a to /d. Every page has links to /a to /d.
 	var fetched atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetched.Add(1)

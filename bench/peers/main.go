@@ -1,7 +1,7 @@
 // Command peers compares the speed and the cost of crawler with those of two others:
 // colly, and a bare loop, which gives none of crawler's guarantees.
 //
-//	peers layout -dir DIR                 make DIR a site of the installed documentation of Debian packages
+//	peers layout -dir DIR                 make a site in DIR from the installed documentation of Debian packages
 //	peers compare -dir DIR -crawler BIN   crawl the site in DIR with colly, the bare loop and crawler, and print the ratios
 //
 // compare prints a line for each crawl: peer, HTML pages, seconds, pages per second,
@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// run runs a subcommand. The subcommands bench, bare and colly are for the processes
-// that compare starts.
+// run runs a subcommand. The subcommands bench, bare and colly are for the processes that
+// the subcommand compare starts.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("want a command: layout or compare")

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// TestMain lets the test binary also run as the processes that compare starts: the
-// server, the peers, and a fake crawler.
+// TestMain lets the test binary also run as the processes that the subcommand compare
+// starts: the server, the peers, and a fake crawler.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && slices.Contains([]string{"bench", "bare", "colly"}, os.Args[1]):
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fakeCrawler writes records like those of a crawl of web, with the same number of HTML
-// pages.
+// fakeCrawler writes records like those of a crawl of the site that the function web
+// returns. It writes as many records of HTML pages as such a crawl.
 func fakeCrawler(args []string) int {
 	dir := args[slices.Index(args, "--dir")+1]
 	var records strings.Builder
@@ -44,11 +44,11 @@ func fakeCrawler(args []string) int {
 	return 0
 }
 
-// pagesOfWeb is the number of HTML pages that a crawl of web finds. web has five linked
-// HTML files. One of them has two URLs, / and /index.html.
+// pagesOfWeb is the number of HTML pages that a crawl of the site finds. The site has five
+// HTML files that pages link to. One of them has two URLs, / and /index.html.
 const pagesOfWeb = 6
 
-// web returns the files of a site. Its pages link to each other in many ways, to a
+// web returns the files of a site. The pages link to each other in many ways, and also to a
 // picture, to a missing page and to another host.
 func web() map[string]string {
 	return map[string]string{

@@ -30,7 +30,8 @@ func TestArchiveKilled(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	saw := &served{answers: make(map[string][]bodyServed)}
-	// A small run has no hardships with retries, because a crawl waits 20 s for them.
+	// The web of a small run has no hardships (difficulties for crawlers) that cause retries,
+	// because a crawl waits 20 s for retries.
 	waits := testweb.Dead | sized(testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	web := serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.All &^ waits,
@@ -108,7 +109,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	ids, answers, robots := make(map[string]bool), 0, []warcRecord(nil)
 	for _, file := range files {
 		name := filepath.ToSlash(filepath.Join("warc", filepath.Base(file)))
-		answer := "" // the id of the last answer, until its request is read
+		answer := "" // the id of the last response record; empty after its request record
 		all := readWARC(t, file)
 		if len(all) < 2 {
 			t.Errorf("%s has %d records, want 2 or more; perhaps the file was not committed", name, len(all))

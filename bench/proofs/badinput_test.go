@@ -92,7 +92,7 @@ func (m misfortune) check(t *testing.T, e end) {
 }
 
 // checkExact checks that the records of a finished crawl are exactly the expected ones,
-// and that its books balance.
+// and that its counters (the books) balance.
 func checkExact(t *testing.T, c *crawl, web *site) {
 	t.Helper()
 	written := records(t, c.dir)

@@ -10,10 +10,11 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestBroad crawls thousands of slow hosts at once, with nearly all hardships, and kills
-// and resumes the crawl. The crawl must have exactly the expected records, be polite to
-// every host, and exceed its memory limit by at most a tenth. If this process is allowed
-// to make a control group, the kernel kills a crawl that takes more.
+// TestBroad crawls thousands of slow hosts at once, and kills and resumes the crawl. The web
+// has nearly all hardships (difficulties for crawlers) of package testweb. The crawl must
+// have exactly the expected records, be polite to every host, and exceed its memory limit by
+// at most a tenth. If this process is allowed to make a control group, the kernel kills a
+// crawl that takes more.
 func TestBroad(t *testing.T) {
 	t.Parallel()
 	const memory = 512 << 20

@@ -100,7 +100,7 @@ func (c *crawl) finish(more ...string) end {
 	return e
 }
 
-// stats returns the books of the crawl, as crawler status prints them.
+// stats returns the counters of the crawl (the books), as `crawler status` prints them.
 func (c *crawl) stats() frontier.Stats {
 	c.t.Helper()
 	e := command(c.t, c.bin, "status", "--json", "--dir", c.dir).wait()
@@ -179,8 +179,8 @@ func parse(t *testing.T, records []byte) []line {
 	}
 }
 
-// checkBooks compares the books of a finished crawl with its records. seeds is the
-// number of seeds. offers is the maximum number of runs that offered the seeds.
+// checkBooks compares the books of a finished crawl with its records. seeds is the number
+// of seeds. offers is the maximum number of runs that added the seeds to the crawl.
 func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
 	t.Helper()
 	checkOutcomes(t, stats, lines)
@@ -188,8 +188,8 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	for _, l := range lines {
 		found, added = found+l.LinksFound, added+l.LinksAdded
 	}
-	// The records contain the number of links that were found. In addition, each run
-	// found the seeds.
+	// The records contain the number of links that were found. In addition, each run counts
+	// the seeds as found.
 	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
 		t.Errorf("Found = %d, want %d to %d: the links that all records have, and the seeds", stats.Found, low, high)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// hardWeb serves the web of most proofs. It has all hardships in testweb.All, but at the
-// small size it has no dead hosts, because a crawler needs 70 s to give up the robots.txt
-// of a dead host.
+// hardWeb serves the web of most proofs. The web has all hardships (difficulties for
+// crawlers) in testweb.All, but at the small size it has no dead hosts, because a crawler
+// tries for 70 s to get the robots.txt of a dead host.
 func hardWeb(t *testing.T, seed uint64) *site {
 	t.Helper()
 	return serveSite(t, testweb.Config{
@@ -37,8 +37,8 @@ func hardFlags(web *site) []string {
 		"--urls", strconv.Itoa(filterSize), "--log-level", "warn")
 }
 
-// TestExactSet checks a crawl of a hard web. The crawl must record exactly the expected
-// URLs, each once, and be polite to every host. Its books must balance.
+// TestExactSet checks a crawl of hardWeb. The crawl must record exactly the expected URLs,
+// each once, and be polite to every host. Its counters must balance.
 func TestExactSet(t *testing.T) {
 	t.Parallel()
 	web := hardWeb(t, newSeed(t))

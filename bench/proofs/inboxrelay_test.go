@@ -42,9 +42,10 @@ const (
 
 // TestInboxKilled sends records from a crawl's files through JetStream and an inbox
 // into a table. Meanwhile it kills the relay, the broker, the consumer and the database
-// at random. The consumer also dies between its handler's write and the commit. Relays
-// with new names send everything again after the duplicate window of the stream. At the
-// end, the table must have each record once.
+// at random. The consumer also dies between its handler's write and the commit. When a
+// relay has sent everything, a relay with a new name sends everything again. The stream
+// itself recognises repeated messages only for a second. At the end, the table must have
+// each record once.
 func TestInboxKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
@@ -227,7 +228,7 @@ func runConsumer(ctx context.Context, dsn, url string) error {
 	death, _ := strconv.Atoi(os.Getenv(chainDeath)) // 0 if the consumer must not die
 	var box *inbox.Inbox
 	var consumer jetstream.Consumer
-	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // until database, broker and stream are available
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // repeat until database, broker and stream are available
 		if box, err = inbox.Open(ctx, inbox.Config{DB: pool, Group: "pages"}); err != nil {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 // A kill ends a run of the crawler with SIGKILL.
 type kill struct {
-	point    string // the crash point at which the crawler kills itself; empty means that this process kills it
+	point    string // the name of the step (crash point) at which the crawler kills itself; empty means that this process kills it
 	times    int    // the crawler kills itself at this visit of point, counted from 1
 	requests int    // number of further requests after which this process kills the crawler
 }
@@ -74,8 +74,8 @@ func rank(k kill) int {
 	return 1
 }
 
-// TestKilled repeatedly kills a crawl of a hard web and resumes it with the same
-// command. The records must be exactly those of a crawl that was never killed.
+// TestKilled repeatedly kills a crawl of hardWeb and resumes the crawl with the same command.
+// The records must be exactly those of a crawl that was never killed.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -101,9 +101,9 @@ func TestKilled(t *testing.T) {
 	w.finalJudge(c, len(kills))
 }
 
-// finalJudge checks a crawl that finished after some kills. Its records must be exactly
-// the expected ones, and its books must balance. No request was repeated without need,
-// and no host was requested too early.
+// finalJudge checks a crawl that finished after some kills. Its records must be exactly the
+// expected ones, and its counters (the books) must balance. No request was repeated without
+// need, and no host was requested too early.
 func (w *witness) finalJudge(c *crawl, kills int) {
 	w.t.Helper()
 	written := records(w.t, c.dir)
@@ -140,7 +140,7 @@ type witness struct {
 
 	lost     int // number of requests in flight at all kills so far; their outcomes are lost
 	mostLost int // maximum number of requests lost at one kill
-	unheard  int // number of answers with Retry-After for URLs with lost requests
+	unheard  int // number of answers with Retry-After that the crawl possibly lost: those for URLs with lost requests
 }
 
 func newWitness(t *testing.T, web *site) *witness {
@@ -169,8 +169,9 @@ func (w *witness) examine(dir string, k kill) {
 	}
 }
 
-// countLost returns the number of requests in the log that the books do not count as
-// attempts. It also sets w.unheard.
+// countLost compares the number of requests for each URL in log with the URL's attempts in
+// books. It returns the number of requests that are not counted as attempts. It also sets
+// w.unheard.
 func (w *witness) countLost(log []pageRequest, books map[string]page, when string) (lost int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range log {

@@ -33,9 +33,9 @@ func TestLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, records(t, c.dir)), []byte(links.stdout))
 }
 
-// TestSharedLinksKilled is TestLinksKilled with workers that share a crawl and die
-// before and after a completion. The links must be those of the records that `crawler
-// export` chooses.
+// TestSharedLinksKilled is TestLinksKilled with workers that share a crawl, and die before or
+// after they store the result of a page in Redis. The links must be those of the records
+// that `crawler export` chooses.
 func TestSharedLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -35,10 +35,10 @@ const (
 	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": die inside or after the transaction of call N
 )
 
-// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once. The
-// program dies inside the transaction, or between the commit and the completion of the
-// page. At the end, the program's table must have each record of the crawl once, with
-// the id of the record's event.
+// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once. The program
+// dies inside the transaction, or after the commit but before the crawl stores the page's
+// record. At the end, the program's table must have each record of the crawl once, with the
+// id of the record's event.
 func TestOnPageKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))

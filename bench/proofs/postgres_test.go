@@ -34,7 +34,8 @@ func newExactCrawl(t *testing.T, rng *rand.Rand, flags ...string) *exactCrawl {
 	return r
 }
 
-// hardExactCrawl returns an exactCrawl of a hard web. All URLs are exact.
+// hardExactCrawl returns an exactCrawl of web. All URLs are exact: Postgres decides whether
+// they are new.
 func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more ...string) *exactCrawl {
 	t.Helper()
 	exact := []string{"--partitions", strconv.Itoa(sized(32, 256)), "--exact", "all", "--sink", sink}
@@ -101,11 +102,11 @@ func (r *exactCrawl) keys() exactKeys {
 	return *status.Exact
 }
 
-// hasten makes small runs shorter until the function stop is called. Usually, a relay
-// waits a minute before it offers the pending keys of other workers. With hasten it
-// waits only ten seconds, because hasten makes keys that are older than ten seconds look
-// a minute older. It does not change newer keys, because the worker that decided them can
-// still offer them.
+// hasten makes small runs shorter until the function stop is called. A new key is pending in
+// Postgres until its worker has reported that the key is queued in Redis. If a key is pending
+// for a minute, the relay of another worker queues the key. With hasten this takes only ten
+// seconds, because hasten makes keys that are older than ten seconds look a minute older. It
+// does not change newer keys, because their workers can still queue them.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}
@@ -149,9 +150,9 @@ func (r *exactCrawl) work(n int) {
 	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), formatCounts(r.deaths))
 }
 
-// judgeExact checks a finished crawl whose keys are all exact. Its records must be
-// exactly the expected ones, and the books of both stores must agree with the records.
-// Each key must have one record, and nothing must be left to reconcile.
+// judgeExact checks a finished crawl whose keys are all exact. Its records must be exactly
+// the expected ones, and the counters in Redis and in Postgres must agree with the records.
+// Each key must have one record, and `crawler reconcile` must have nothing to do.
 func (r *exactCrawl) judgeExact(web *site) {
 	r.t.Helper()
 	if left := r.reconcile(); left != (reconciled{}) {
@@ -183,8 +184,8 @@ func exactPoints(rng *rand.Rand) []kill {
 	return kills[:sized(2, len(kills))]
 }
 
-// TestPostgresWorkersKilled kills workers at any moment, and at crash points between the
-// steps of the two stores. Every exact key must have one record.
+// TestPostgresWorkersKilled kills workers at any moment, and at crash points between a step
+// in Postgres and a step in Redis. Every exact key must have one record.
 func TestPostgresWorkersKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

@@ -23,7 +23,7 @@ import (
 type chains struct {
 	addr          string
 	hosts, length int
-	enough        func(requests int) // function that is called after each request with the number of requests so far
+	enough        func(requests int) // called after each request; the argument is the number of requests so far
 
 	mu     sync.Mutex
 	bulk   []time.Time // times of the requests for pages that are not leaves
@@ -110,9 +110,10 @@ func (c *chains) compare(lines []line) error {
 	return errors.Join(faults[:min(len(faults), 10)]...)
 }
 
-// TestPostgresAway stops Postgres for a while in the middle of a crawl. Meanwhile the
-// crawl must fetch bulk URLs nearly as fast as before. After that it must also fetch
-// all exact URLs, and each page must have one record.
+// TestPostgresAway stops Postgres for a while in the middle of a crawl. Postgres decides only
+// whether leaves are new. So meanwhile the crawl must fetch the other pages (bulk URLs)
+// nearly as fast as before. After that it must also fetch all leaves, and each page must
+// have one record.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)
@@ -132,7 +133,7 @@ func TestPostgresAway(t *testing.T) {
 	}
 	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 26)), flags...)
 	var gone, back time.Time
-	var waited uint64 // notes in the outbox at the end of the outage
+	var waited uint64 // number of notes for Postgres that waited in Redis (the outbox) at the end of the outage
 	r.trouble = func() error {
 		if err := await(t.Context(), begun); err != nil {
 			return err

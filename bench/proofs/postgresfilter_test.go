@@ -15,14 +15,15 @@ import (
 )
 
 // The parameters of a weak filter. Its capacity is a sixth of the number of the crawl's
-// URLs. At the end, nine tenths of the new URLs are false positives.
+// URLs. At the end, the filter takes nine tenths of the new URLs for known ones.
 const (
 	overfill = 6
 	weakRate = 0.01
 )
 
-// TestPostgresWeakFilter checks that a crawl with a weak filter finds all its URLs if
-// they are exact. The crawl must count the URLs that the filter alone would have lost.
+// TestPostgresWeakFilter checks that a crawl with a weak filter finds all its URLs if they
+// are exact, that is, if Postgres decides whether they are new. The crawl must count the
+// URLs that the filter alone would have lost.
 func TestPostgresWeakFilter(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -70,10 +71,11 @@ func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 	return sum
 }
 
-// TestPostgresBulkLoss checks that a weak filter loses as many bulk URLs as its stated
-// false-positive rates predict. The number of new URLs with the answer "seen" must be
-// near the sum of the rates at the times of their offers. A call looks up all its URLs
-// before it adds any of them, so one rate applies to all of them.
+// TestPostgresBulkLoss adds new URLs to a weak filter, and checks that the filter loses as
+// many of them as its stated false-positive rates predict. The number of new URLs with the
+// answer "seen" must be near the sum of the rates that the filter states when the URLs are
+// added. A call looks up all its URLs before it adds any of them, so one rate applies to
+// all URLs of a call.
 func TestPostgresBulkLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -9,8 +9,8 @@ import (
 
 // TestPostgresRace runs workers, each with its own relay, and at the same time four
 // processes of `crawler reconcile`. Meanwhile Postgres is killed and restarted, so that
-// the outbox gets notes. Each URL must have one record, and nothing must be left to
-// reconcile.
+// messages to Postgres have to wait in Redis. Each URL must have one record, and nothing
+// must be left to reconcile.
 func TestPostgresRace(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

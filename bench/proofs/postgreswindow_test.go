@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// window is the time for which finished seeds count as seen in TestPostgresWindow.
+// window is the time for which finished seeds count as seen in these tests.
 const window = 2 * time.Second
 
 const (
@@ -132,9 +132,10 @@ func TestPostgresWindow(t *testing.T) {
 	}
 }
 
-// TestPostgresRetryAfterWindow: a seed fails, its window passes, and it is fetched with success
-// when it is offered again. "crawler retry" must then not queue the failed item in the round that
-// has a record already, also if the set has deleted the key.
+// TestPostgresRetryAfterWindow checks `crawler retry` for a seed that failed in round 0. After
+// its window, the seed is offered again and fetched with success in round 1. Then `crawler
+// retry` must not queue the failed item of round 0 again in round 1, because round 1 already
+// has a record. This must also hold after a relay has deleted the key of the seed in Postgres.
 func TestPostgresRetryAfterWindow(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -152,7 +153,8 @@ func TestPostgresRetryAfterWindow(t *testing.T) {
 	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 1)), "--scope", "any", "--connect-to", "*="+server.Listener.Addr().String(), "--partitions", "16",
 		"--urls", "1000", "--delay", "10ms", "--retries", "0", "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL)
 	r.run(1)
-	// While no worker runs, no relay deletes the key, so the seed begins round 1.
+	// Now no worker runs, so no relay deletes the key of the seed. Therefore the next round of
+	// the seed is round 1.
 	for until := time.Now().Add(patience()); !strings.Contains(r.ask("seed", pageURL).stdout, "1 added"); {
 		if time.Now().After(until) {
 			t.Fatalf("%s was not new again within %v", pageURL, patience())

@@ -30,8 +30,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// quickWeb returns a small web that a crawl without delay finishes quickly. It has no
-// huge pages, and no hardships that make a crawl wait.
+// quickWeb returns a small web that a crawl without delay finishes quickly. The web has no
+// huge pages, and no hardships (difficulties for crawlers) that make a crawl wait.
 func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -257,8 +257,8 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 }
 
 // TestDiskErrors makes a random write to the disk fail. In half of the crawls, all later
-// writes fail too. The crawl must end with the error of the write. Then there is a power
-// loss, and the disk works again. The resumed crawl must have exactly the expected
+// writes fail too. The crawl must return the error of the failed write. Then there is a
+// power loss, and the disk works again. The resumed crawl must have exactly the expected
 // records.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)

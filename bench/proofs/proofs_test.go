@@ -54,7 +54,8 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// figure adds a measurement of a proof, which ledger prints. name must not contain spaces.
+// figure adds a measurement to a proof. The program ledger prints the measurements. name must
+// not contain spaces.
 func figure(t *testing.T, name, format string, args ...any) {
 	t.Attr(name, fmt.Sprintf(format, args...))
 }

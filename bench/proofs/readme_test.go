@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestReadmeWorkers runs the workers of the section "Many machines" of README.md, from
-// one seed and with the same limit of pages. Each worker must fetch some pages.
+// TestReadmeWorkers runs three workers as the section "Many machines" of README.md does. All
+// workers have the same seed and the same limit of pages (--max-pages). Each worker must
+// fetch some pages.
 func TestReadmeWorkers(t *testing.T) {
 	redis := servers.Redis(t, servers.RedisOptions{})
 	web := serveSite(t, testweb.Config{Seed: 1, Hosts: 40, Pages: 2000}, nil)

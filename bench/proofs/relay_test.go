@@ -101,7 +101,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// relayRunner runs relays of a crawl, one after the other, and kills them.
+// relayRunner runs relays of a crawl, one after the other, and kills them. A relay is a
+// process of `crawler relay`, which sends the events of the crawl to the receiver.
 type relayRunner struct {
 	t      *testing.T
 	bin    string
@@ -211,9 +212,9 @@ func (r *relayRunner) ask(args ...string) end {
 
 // judge compares the delivered events with the set want: the ids of the events of all
 // records. Each of these events must have been delivered at least once, and no other
-// event. The dead letters must be the refused events. Each element of orders is a list of
-// events. Those of one host must have been delivered in the order of the list, but see
-// judgeOrder for exceptions.
+// event. The dead letters, which the crawl stores, must be the refused events. Each element
+// of orders is a list of events. The events of one host must have been delivered in the
+// order of the list, but see judgeOrder for exceptions.
 func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
@@ -263,7 +264,7 @@ func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 }
 
 // judgeOrder checks that the events of each host were delivered in the given order. It
-// ignores events that are in doubt or in several orders.
+// ignores events that are in doubt (see journalOf), and events that several orders contain.
 func (r *relayRunner) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
@@ -294,16 +295,16 @@ func eventsIn(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	text := records(t, dir)
 	for _, l := range parse(t, text[:bytes.LastIndexByte(text, '\n')+1]) {
-		if l.URL != "" { // otherwise it is a void line
+		if l.URL != "" { // a line without a URL only cancels an earlier record
 			all = append(all, event{ID: l.id(), Host: l.Host})
 		}
 	}
 	return all
 }
 
-// journalOf returns the events of a worker's journal, in the order of the journal. An
-// event is in doubt if the journal does not show whether the completion of the event's
-// record succeeded before the worker died.
+// journalOf returns the events of a worker's journal (its record files), in the order of the
+// journal. An event is in doubt if the journal does not show whether Redis accepted the
+// event's record before the worker died.
 func journalOf(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	reader := record.Reader{Dir: dir}
@@ -325,7 +326,7 @@ func journalOf(t *testing.T, dir string) (all []event) {
 		}
 		at := tail.At()
 		at.Offset -= int64(len(text))
-		if l.URL != "" { // otherwise it is a void line
+		if l.URL != "" { // a line without a URL only cancels an earlier record
 			all = append(all, event{ID: l.id(), Host: l.Host, inDoubt: doubt.Has(at) || !at.Before(doubt.Answered)})
 		}
 	}
@@ -391,7 +392,7 @@ func TestRelayOfWorkers(t *testing.T) {
 }
 
 // beganWithoutPostgres matches the error of a worker that could not reach Postgres when it
-// began. These are the statements with which a worker begins.
+// began. The alternatives are the statements that a worker executes first.
 var beganWithoutPostgres = regexp.MustCompile(`pgstore: (read the schema's version|find the crawl|read the windows|check the outbox):`)
 
 // TestRelayOfRows is TestRelayBesideCrawl with records in Postgres, which is also

@@ -93,8 +93,8 @@ func (b *brokered) life() {
 	}
 }
 
-// run runs a relay, and reports whether the relay was killed. Meanwhile it calls the
-// function disturb, if this function is not nil.
+// run runs a relay, and reports whether the relay was killed. If the function disturb is not
+// nil, run calls it while the relay runs.
 func (b *brokered) run(disturb func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())

@@ -14,10 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestRelaySpeed measures what an outbox and its relay cost a crawl. It compares the
-// rate of two workers with records in files, with records in Postgres, and with records
-// in Postgres that a relay reads and prints. The three kinds of runs take turns, five
-// times. The test checks no limit, because a rate is not a promise.
+// TestRelaySpeed measures how much records in Postgres, and a relay that reads them, slow
+// down a crawl. It runs two workers in three ways: with records in files, with records in
+// Postgres, and with records in Postgres while a relay reads and prints them. The three kinds
+// of runs take turns, five times. The test checks no limit, because a rate is not a promise.
 func TestRelaySpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("measures a rate, only with -proof")

@@ -30,7 +30,7 @@ type team struct {
 	started int            // number of workers that were started so far
 	over    bool           // whether a worker has ended because no URL was left
 	deaths  map[string]int // number of killed workers, by crash point
-	points  []kill         // crash points for the next workers
+	points  []kill         // steps (crash points) at which the next workers kill themselves
 	gaveUp  int            // number of workers whose failure mayFail accepted
 	reused  int            // number of workers that took over the directory of a killed one
 
@@ -66,7 +66,7 @@ func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 // dead worker.
 func leaseTime() time.Duration { return sized(3*time.Second, 10*time.Second) }
 
-// sharedFlags returns the flags and seeds of a shared crawl of a hard web.
+// sharedFlags returns the flags and seeds of a shared crawl of web.
 func sharedFlags(web *site, more ...string) []string {
 	return slices.Concat(hardFlags(web), []string{"--lease-time", ms(leaseTime()), "--rotate", sized("16KiB", "64KiB")}, more, web.Seeds())
 }
@@ -207,7 +207,7 @@ func (m *team) export() []byte {
 	return []byte(e.stdout)
 }
 
-// stats returns the books of the crawl, as crawler status prints them.
+// stats returns the counters of the crawl (the books), as `crawler status` prints them.
 func (m *team) stats() frontier.Stats {
 	m.t.Helper()
 	e := m.ask("status", "--json")

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestSharedArchive runs two workers of one crawl, which keep all answers, each in its
-// own files. Each record that `crawler export` writes must name the place of exactly one
+// TestSharedArchive runs two workers of one crawl. Each worker keeps all answers in its own
+// WARC files. Each record that `crawler export` writes must name the place of exactly one
 // answer in the files of one worker. This answer must be exactly as it was served.
 func TestSharedArchive(t *testing.T) {
 	t.Parallel()

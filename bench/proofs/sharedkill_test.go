@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// drawPoints returns kills of workers at crash points. There is at least one at each
-// point.
+// drawPoints returns kills of workers at crash points: steps at which a worker kills itself.
+// There is at least one kill at each point. A page is completed when Redis has accepted its
+// result.
 func drawPoints(rng *rand.Rand) []kill {
 	most := sized(20, 200) // maximum number of completions of a worker before it dies
 	var points []kill
@@ -26,9 +27,9 @@ func drawPoints(rng *rand.Rand) []kill {
 	return points
 }
 
-// TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
-// crash points before and after a completion. The merged records must be exactly those of
-// a crawl that was not killed. No host must be requested too early, and no URL must be
+// TestSharedKilled kills and replaces workers of one crawl every two seconds, and at crash
+// points before and after the completion of a page. The merged records must be exactly those
+// of a crawl that was not killed. No host must be requested too early, and no URL must be
 // lost after a worker got the answer that the URL was added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()

@@ -102,8 +102,8 @@ func TestSharedServerLoss(t *testing.T) {
 
 // TestSharedClusterLoss kills nodes of a cluster, one after the other (at the small size
 // only one). It removes the end of the node's log and restarts the node. The records must
-// be exactly the expected ones, because a page is completed only after the other nodes
-// have written their links of the page to disk.
+// be exactly the expected ones. A page is completed by one node of the cluster, but only
+// after the other nodes have written the links of the page that belong to them to disk.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -119,9 +119,9 @@ func TestSharedClusterLoss(t *testing.T) {
 	figure(t, "cut", "%d bytes of the nodes' logs", cuts)
 }
 
-// TestSharedFailover kills primaries of a cluster, so that their replicas take over. Each
-// completion of the crawl waits for one replica. The records must be exactly the expected
-// ones.
+// TestSharedFailover kills primaries of a cluster, so that their replicas take over. A page is
+// completed only after a replica of each primary that got links of the page has the links.
+// The records must be exactly the expected ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
 	crawlOnFailingCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
@@ -140,9 +140,9 @@ func newClusterSeed(t *testing.T) uint64 {
 }
 
 // crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
-// is the number of replicas of each primary. Each completion waits for all of them. During
-// the crawl, the function fail is called for one primary after the other, but at the small
-// size only for the first one.
+// is the number of replicas of each primary. A page is completed only after all of them have
+// the links that their primary got. During the crawl, the function fail is called for one
+// primary after the other, but at the small size only for the first one.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

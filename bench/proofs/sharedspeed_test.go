@@ -30,8 +30,9 @@ func TestSharedSpeed(t *testing.T) {
 	figure(t, "ratio", "%.2f", shared/embedded)
 }
 
-// TestSharedOnce runs workers on a web without delays or hardships, so that they find the
-// same pages at the same time. No worker dies, so each page must be requested only once.
+// TestSharedOnce runs workers on a web without delays and without difficulties for crawlers
+// (testweb.None), so that the workers find the same pages at the same time. No worker dies,
+// so each page must be requested only once.
 func TestSharedOnce(t *testing.T) {
 	seed := newSeed(t)
 	for i := range sized(2, 8) {

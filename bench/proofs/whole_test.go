@@ -9,14 +9,13 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestWholeWeb checks a crawl of a web with every hardship. The crawl must have the
-// expected records, refuse as many links for each reason as a correct crawl, be polite
-// to every host, and connect to no forbidden address.
+// TestWholeWeb checks a crawl of a web with every hardship (difficulty for crawlers) of
+// package testweb. The crawl must have the expected records, refuse as many links for each
+// reason as a correct crawl, be polite to every host, and connect to no forbidden address.
 func TestWholeWeb(t *testing.T) {
 	t.Parallel()
-	// A small run has no hardships that make a crawl wait. A crawl tries an unreachable
-	// robots.txt for 70 s, a body that comes byte by byte for 10 s, and a page with
-	// retries for 20 s.
+	// A small run has no hardships that make a crawl wait: an unreachable robots.txt takes
+	// 70 s, a body that comes byte by byte takes 10 s, and a page with retries takes 20 s.
 	waits := sized(testweb.Dead|testweb.FailingRobots|testweb.Endless|testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {

@@ -30,8 +30,8 @@ func (r *RedisServer) FlushAOF(ctx context.Context) error {
 	}
 }
 
-// AOFSize returns the total size of all append-only files in bytes. If the server
-// runs, it calls FlushAOF first.
+// AOFSize returns the total size of all append-only files in bytes. If the server runs,
+// AOFSize calls FlushAOF first.
 func (r *RedisServer) AOFSize() (int64, error) {
 	if r.Pid() != 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -30,8 +30,8 @@ func children(pid int) []int {
 	return found
 }
 
-// awaitStop waits until a process to which SIGSTOP was sent has stopped or ended, but at
-// most a second.
+// awaitStop waits, for at most a second, until a process has stopped or ended. The caller has
+// sent SIGSTOP to the process.
 func awaitStop(pid int) {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		if state, _ := status(pid); state == 'T' || state == 'Z' || state == 0 {

@@ -97,7 +97,7 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 }
 
 // TestRedisWithoutLogForgets checks that a server without a log loses its keys in a
-// restart. So the test above would fail without the log.
+// restart. So TestKilledRedisKeepsItsLog would fail without the log.
 func TestRedisWithoutLogForgets(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -111,7 +111,7 @@ func TestRedisWithoutLogForgets(t *testing.T) {
 // TestCutAOF checks that cutting the last byte of a log loses only the last write.
 func TestCutAOF(t *testing.T) {
 	t.Parallel()
-	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true, Dir: filepath.Join(t.TempDir(), "data[1]")}) // [1] is not a pattern
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true, Dir: filepath.Join(t.TempDir(), "data[1]")}) // CutAOF must not read [1] as a glob pattern
 	fill(t, server, 100)
 	if err := server.CutAOF(func(size int64) int64 { return size }); err == nil {
 		t.Error("CutAOF of a running server: no error")

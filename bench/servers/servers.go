@@ -31,7 +31,7 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
-// TB is the part of testing.TB that servers need. With this interface, programs that
+// TB is the part of testing.TB that this package needs. With this interface, programs that
 // start servers do not have to import package testing.
 type TB interface {
 	Helper()

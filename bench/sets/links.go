@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Links are links that a benchmark offers to a set. Filters use their fingerprints,
-// and stores use their offers.
+// Links are links that a benchmark adds to a set. A set uses either the fingerprint of each
+// link (Print), or its URL and other data (Offer).
 type Links interface {
 	Len() int
 	Print(i int) bloomstore.Fingerprint
@@ -63,7 +63,7 @@ func (r Range) Offer(i int) frontier.Offer {
 	return offer
 }
 
-// Prints are links of the exact class, given by their fingerprints.
+// Prints are links of the class frontier.Exact, given by their fingerprints.
 type Prints []bloomstore.Fingerprint
 
 // Len implements Links.

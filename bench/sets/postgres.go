@@ -18,7 +18,7 @@ const Callers = 16
 // the database.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
-// Postgres returns the kind of the exact set in package pgstore. In a crawl, this set
+// Postgres returns the Kind for the exact set of package pgstore. In a crawl, this set
 // decides whether a link is new before the link is offered to the queue. A batch has the
 // links of one page or of several pages.
 func Postgres(open OpenPostgres) Kind {

@@ -151,7 +151,7 @@ func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) 
 	}
 }
 
-// RedisFilter returns the kind of the filter in package redisbits.
+// RedisFilter returns the Kind for the filter of package redisbits.
 func RedisFilter(open OpenRedis) Kind {
 	return Kind{Name: "redisbits", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisbits.Config{Name: newName(), Capacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions}
@@ -165,7 +165,7 @@ func RedisFilter(open OpenRedis) Kind {
 	})}
 }
 
-// RedisStore returns the kind of the store in package redisstore.
+// RedisStore returns the Kind for the store of package redisstore.
 func RedisStore(open OpenRedis) Kind {
 	return Kind{Name: "redisstore", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisstore.Config{
@@ -185,8 +185,8 @@ func RedisStore(open OpenRedis) Kind {
 	})}
 }
 
-// RedisSet returns the kind of a Redis SET of URLs, or of their 8-byte hashes if hashed is
-// true. It sends one SADD for each link, because each link needs an answer.
+// RedisSet returns the Kind for a Redis SET that contains URLs or, if hashed is true, 8-byte
+// hashes of URLs. The set sends one SADD for each link, because each link needs an answer.
 func RedisSet(open OpenRedis, hashed bool) Kind {
 	kind := Kind{Name: "SADD of URLs"}
 	if hashed {
@@ -210,7 +210,7 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 	return kind
 }
 
-// RedisBloom returns the kind of the filter that the server's Bloom module implements.
+// RedisBloom returns the Kind for the filter that the server's Bloom module implements.
 // See HasBloom.
 func RedisBloom(open OpenRedis) Kind {
 	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {

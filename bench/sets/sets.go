@@ -60,7 +60,7 @@ func (p Plan) membits() membits.Config {
 	return membits.Config{Capacity: p.Capacity, FPR: p.FPR, Growth: p.Growth}
 }
 
-// Memory returns the kind of the filter in package membits.
+// Memory returns the Kind for the filter of package membits.
 func Memory() Kind {
 	return Kind{Name: "membits", Open: func(_ context.Context, plan Plan) (*Set, error) {
 		filter, err := membits.New(plan.membits())
@@ -71,7 +71,7 @@ func Memory() Kind {
 	}}
 }
 
-// Local returns the kind of the store in package localstore. Each store has its own folder
+// Local returns the Kind for the store of package localstore. Each store has its own folder
 // below dir.
 func Local(dir string) Kind {
 	return Kind{Name: "localstore", Open: func(_ context.Context, plan Plan) (*Set, error) {
@@ -99,7 +99,7 @@ func ofFilter(filter bloomstore.Filter) *Set {
 	}
 }
 
-// store is the part of a store that sets use.
+// store has the methods of a store that a Set uses.
 type store interface {
 	frontier.Store
 	frontier.Inspector

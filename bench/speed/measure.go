@@ -71,8 +71,7 @@ func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span ti
 			waits[i] = append(waits[i], time.Since(start))
 			return err
 		}
-		// The first caller makes at least one call, because the share of the budget can
-		// be 0.
+		// The first caller makes at least one call, even if span is 0.
 		for first := true; first && i == 0 || time.Since(began) < span-span/10; first = false {
 			call := next.Add(1) - 1
 			if call >= maxCalls {

@@ -16,7 +16,8 @@ import (
 // host has 32 items.
 const waiting = 32_000
 
-// pages is a workload that leases hosts and completes their items as pages.
+// pages is a workload that leases hosts and completes their items: it stores a result for
+// each item, as if the item had been fetched as a page.
 func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	const filled = 1000
 	for first := uint64(0); first < waiting; first += filled {

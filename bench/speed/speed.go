@@ -1,6 +1,7 @@
-// Package speed measures how many links per second a set or store decides, and how many
-// pages per second a frontier leases and completes. It also measures how long callers
-// wait, and how much processor time, network traffic and server log this takes.
+// Package speed measures two rates: for how many links per second a set or store decides
+// whether they are new, and how many pages per second go through a crawl's queue (are leased
+// and completed). It also measures how long callers wait, and how much processor time,
+// network traffic and server log this takes.
 //
 // It owns the workloads and the counting. Package sets opens the sets. Package speed
 // checks no promise (docs/design/promises.md), because rates of different or busy

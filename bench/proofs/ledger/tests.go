@@ -125,11 +125,11 @@ func (r *tests) hold() bool {
 	return passed && !r.failed
 }
 
-// maxOutput is the number of lines that measured returns of a failed test.
+// maxOutput is the maximum number of lines that the method measured returns for a failed test.
 const maxOutput = 500
 
 // measured returns the lines of all tests, each with the name of its test. For a failed test
-// it returns the first lines that the test printed instead.
+// it returns the first lines of the test's output instead.
 func (r *tests) measured() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.byName)) {
