@@ -57,8 +57,8 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 // for concurrent use and keep no reference to prints.
 //
 // All backends implement Filter; package bloomtest tests them. The stores of a crawl
-// use their backends directly, because a crash could come between a call of a Filter
-// and the matching change of the queue.
+// use their backends directly instead: a crash between a call of a Filter and the change of
+// the queue could lose a URL.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If

@@ -9,13 +9,13 @@ import (
 // addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to private
 // addresses. The URLs contain these addresses in many spellings, or contain names that
 // resolve to them. Some names change their address between two look-ups. A crawler must
-// not connect to any private address. Canaries listen on some of the loopback addresses,
-// and Web.ServeDNS resolves the names.
+// not connect to any private address. Canaries, which report connections, listen on some of
+// the loopback addresses, and Web.ServeDNS resolves the names.
 //
-// The crawler's --connect-to must not cover these names and addresses. So it covers
-// only the other names ('*.test=ADDR' and '*.example=ADDR'), and the crawler uses
+// The crawler's --connect-to must not cover these names and addresses. So --connect-to
+// covers only the other names ('*.test=ADDR' and '*.example=ADDR'), and the crawler uses
 // Web.ServeDNS as its name server. A few names also have a harmless address. A test can
-// allow the crawler to connect to it.
+// allow the crawler to connect to the harmless address.
 var addresses = hardship{
 	bit: Addresses, name: "addresses",
 	doc: "private addresses, names for them, redirects to them, names that change",

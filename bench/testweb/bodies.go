@@ -32,7 +32,7 @@ func ofType(contentType, magic string) *fate {
 }
 
 // huge is a hardship: up to eight pages of the whole web are longer than
-// Config.MaxBodyBytes. A correct crawl reads only Config.MaxBodyBytes of them.
+// Config.MaxBodyBytes. A correct crawl reads only the first Config.MaxBodyBytes of each.
 var huge = hardship{
 	bit: Huge, name: "huge",
 	doc: "a few pages are longer than the limit of a body",
@@ -69,8 +69,9 @@ var gzipWriters = sync.Pool{New: func() any {
 	return writer
 }}
 
-// deep is a hardship: of the pages with child pages, one in sixteen has its links below
-// 600 open elements. golang.org/x/net/html accepts at most 512.
+// deep is a hardship: of the pages with child pages, one in sixteen has its links inside
+// 600 nested elements. The parser of golang.org/x/net/html accepts at most 512 nested
+// elements.
 var deep = hardship{
 	bit: Deep, name: "deep",
 	doc: "pages whose links are below 600 nested elements",

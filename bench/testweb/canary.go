@@ -11,7 +11,7 @@ import (
 )
 
 // Canaries listen where a crawl must not connect: on loopback addresses, at the port
-// that URLs of the addresses hardship contain (Config.CanaryPort).
+// Config.CanaryPort. A web with the hardship Addresses has links to these addresses.
 type Canaries struct {
 	// Harmless listens on the same port of 127.8.0.1. For crawlers that are allowed to
 	// connect to this address, the web must be served there too. Harmless is nil on

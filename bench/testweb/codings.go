@@ -10,9 +10,10 @@ import (
 )
 
 // codings is a hardship of the test web. It has three kinds of bodies:
-//   - in a coding that crawlers usually accept, also if the request does not accept it
-//   - not in the coding that their header names
-//   - in an unusual coding, or in several; a crawler may decode them or not
+//   - bodies in a coding that crawlers usually accept; the server sends this coding even
+//     if the request's Accept-Encoding does not name it
+//   - bodies that are not in the coding that their Content-Encoding names
+//   - bodies in an unusual coding or in several codings; a crawler may decode them or not
 var codings = hardship{
 	bit: Codings, name: "codings",
 	doc: "brotli, zstd and gzip, mislabelled, stacked or damaged, and unknown codings",

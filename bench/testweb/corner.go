@@ -34,8 +34,8 @@ type site struct {
 	host      string // with the port, if it has one
 	resources map[string]*resource
 	list      []string // paths that the root page links to; see addListed
-	// trap returns the resource at a further URL of a trap, which a correct crawl does
-	// not request. If trap is nil or returns nil, there is no such resource.
+	// trap returns the resource at a path beyond the limits of a correct crawl, such as a
+	// page of an endless calendar. If trap is nil or returns nil, there is no resource.
 	trap func(path string) *resource
 }
 
@@ -181,14 +181,15 @@ func (s *site) pages(paths ...string) {
 	}
 }
 
-// enter adds a page like page does. The index page of the corners links to it.
+// enter adds an HTML page with the given links. The index page of the corners links to the
+// new page.
 func (s *site) enter(path string, links ...string) *resource {
 	s.corners.entry("http://" + s.host + path)
 	return s.page(path, links...)
 }
 
-// addListed adds a page like page does, and appends a link to it to the root page of the
-// site. There must be a root page.
+// addListed adds an HTML page with the given links, and appends a link to the new page to the
+// root page of the site. There must be a root page.
 func (s *site) addListed(path string, links ...string) *resource {
 	s.list = append(s.list, path)
 	s.resources["/"].html(s.list...)
@@ -206,7 +207,8 @@ func (s *site) addClosed(paths ...string) {
 // robots answers /robots.txt with text.
 func (s *site) robots(text string) *resource { return s.robotsAt("/robots.txt", text) }
 
-// robotsAt adds a robots.txt at path, as the target of a redirect from /robots.txt.
+// robotsAt adds a robots.txt at path, which is /robots.txt or the target of redirects from
+// a /robots.txt.
 func (s *site) robotsAt(path, text string) *resource {
 	p := s.add(path, aside).body([]byte(text))
 	p.contentType = "text/plain"
@@ -226,18 +228,18 @@ func (s *site) missing(path string) *resource {
 	return p
 }
 
-// titleOf returns the title of the page that html makes.
+// titleOf returns the title of the page that the method html makes.
 func (p *resource) titleOf() string {
 	title := "Corner " + p.host + " " + p.path
 	return title[:min(len(title), 200)] // crawlers can cut longer titles
 }
 
-// html makes p a page with the given links.
+// html turns p into a page with the given links.
 func (p *resource) html(links ...string) *resource {
 	return p.document(p.titleOf(), documentOf(p.titleOf(), links))
 }
 
-// document makes p a page with the given title and HTML.
+// document turns p into a page with the given title and HTML.
 func (p *resource) document(title string, text []byte) *resource {
 	p.body(text).want.Title = title
 	return p
@@ -263,7 +265,7 @@ func (p *resource) body(text []byte) *resource {
 	return p
 }
 
-// stream makes the output of write the body of p. The body can be endless.
+// stream uses the output of the function write as the body of p. The body can be endless.
 func (p *resource) stream(write func(out io.Writer) error) *resource {
 	p.plain, p.isLive, p.want.isRead = write, true, true
 	return p

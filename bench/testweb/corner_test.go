@@ -65,7 +65,7 @@ func TestCornerURLs(t *testing.T) {
 }
 
 // TestEachCornerStandsAlone makes a web for each hardship that has a corner. The web has no
-// other hardship. The page of its last seed must have a link to the corner.
+// other hardship. The page at the web's last seed URL must have a link to the corner.
 func TestEachCornerStandsAlone(t *testing.T) {
 	for _, h := range hardships() {
 		if (h.corner != nil) != (Corners&h.bit != 0) {
@@ -113,7 +113,8 @@ func TestCornersAnswer(t *testing.T) {
 	}
 }
 
-// TestCodings decodes bodies with each content coding.
+// TestCodings decodes a body of each content coding. The decoded body must have the SHA-256
+// that Digest returns.
 func TestCodings(t *testing.T) {
 	w, unpacked := cornerWeb(t, Codings), 0
 	for _, path := range []string{"/gzip", "/brotli", "/zstd", "/members", "/listed", "/none"} {
@@ -158,8 +159,9 @@ func decoder(t *testing.T, coding string, packed io.Reader) io.Reader {
 	return packed
 }
 
-// TestBombs unpacks the first 32 MiB of each bomb (with -proof, more than a gigabyte),
-// and compares this with the number of bytes on the wire.
+// TestBombs unpacks the first 32 MiB of each bomb: a page that is huge, but very small on the
+// wire. With -proof it unpacks more than a gigabyte. Each byte on the wire must give at least
+// 500 unpacked bytes.
 func TestBombs(t *testing.T) {
 	w := cornerWeb(t, Bombs)
 	for _, path := range []string{"/gzip", "/brotli", "/zstd"} {
@@ -199,8 +201,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHugeRobotsIsCutWithinALine checks that the limit of 500 KiB is within a line,
-// directly after "Disallow: /".
+// TestHugeRobotsIsCutWithinALine checks that the first 500 KiB of each very long robots.txt
+// end within a line, directly after "Disallow: /".
 func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	w := cornerWeb(t, HugeRobots)
 	for _, host := range []string{"robots-long", "robots-huge"} {
@@ -212,9 +214,9 @@ func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	}
 }
 
-// TestTrapsGoOn requests URLs of traps beyond the limits. The answers have further
-// links. A correct crawl does not record such a URL, and the judge reports the request
-// as a fault.
+// TestTrapsGoOn requests URLs of traps, such as an endless calendar, that are beyond the
+// limits of a correct crawl. Each answer must have a further link. Such a URL must have no
+// expected record, and the judge must report the request as a fault.
 func TestTrapsGoOn(t *testing.T) {
 	w := cornerWeb(t, Calendar|Facets|RepeatedPaths|LongURLs)
 	for _, url := range []string{
@@ -242,7 +244,8 @@ func TestTrapsGoOn(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCompared checks that CompareRefused names each difference.
+// TestRefusedIsCompared checks that CompareRefused names each reason for which the number of
+// refused links is wrong.
 func TestRefusedIsCompared(t *testing.T) {
 	w := cornerWeb(t, RobotsTags|Spellings)
 	right := w.Refused()
@@ -349,7 +352,8 @@ func TestCornerRequestsAreJudged(t *testing.T) {
 	}
 }
 
-// TestServeDNS looks up names through Go's resolver.
+// TestServeDNS looks up names through Go's resolver, and checks the addresses that each
+// look-up returns.
 func TestServeDNS(t *testing.T) {
 	w := cornerWeb(t, Addresses)
 	ctx, stop := context.WithCancel(t.Context())

@@ -90,8 +90,8 @@ func (w *Web) digest(p page) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// WriteExpected writes what a correct crawl records as lines of JSON. Each line
-// is an Expectation with its digest.
+// WriteExpected writes one line of JSON for each URL that a correct crawl records: its
+// Expectation, with the digest.
 func (w *Web) WriteExpected(out io.Writer) error {
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	lines := json.NewEncoder(buffered)

@@ -25,9 +25,9 @@ func refused(status int) *fate {
 	}
 }
 
-// serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to the
-// first one, two or three requests, and then normally. So each of them succeeds in the
-// fourth attempt or earlier. A fourth page always fails.
+// serverErrors is a hardship: on each host, three pages answer 500, 502 or 504 at first, and
+// then normally. One page fails once, one twice and one three times. So each of them
+// succeeds in the fourth attempt or earlier. A fourth page always fails.
 var serverErrors = hardship{
 	bit: ServerErrors, name: "5xx",
 	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",
@@ -43,14 +43,14 @@ var serverErrors = hardship{
 	},
 }
 
-// brokenTimes returns the fate of a page that answers the first requests with an error
-// status, and then normally.
+// brokenTimes returns the fate, which is the behaviour, of a page that answers the first
+// requests with an error status, and then normally.
 func brokenTimes(status, times int) *fate {
 	return failing("5xx at first", times, func(answer *answer) { answer.refuse(status) })
 }
 
-// failing returns the fate of a page that fails at first. The function fail changes its
-// first answers. The argument times is their number.
+// failing returns the fate of a page that fails at first. The function fail changes the
+// page's first answers. The argument times is the number of these answers.
 func failing(name string, times int, fail func(*answer)) *fate {
 	return &fate{
 		name: name, outcome: "ok", status: http.StatusOK, fails: times,
@@ -62,7 +62,7 @@ func failing(name string, times int, fail func(*answer)) *fate {
 	}
 }
 
-// sameSlot returns a slot with the same fate on every host.
+// sameSlot returns a slot that chooses the fate f on every host.
 func sameSlot(f *fate) slot { return func(*Web, int) *fate { return f } }
 
 // throttling is a hardship: on a quarter of the hosts, one page answers the first one or
@@ -113,9 +113,9 @@ func asDate(now time.Time) (header string, wait time.Duration) {
 }
 
 // resets is a hardship: for three pages of each host, the server breaks the connection,
-// before the first byte or in the middle of the body. One of the pages fails in every
-// attempt, the others twice. So a host fails at most eight times in all. A correct
-// crawl does not give up a host before ten failures in a row.
+// before the first byte or in the middle of the body. One of the pages fails in all four
+// attempts of a correct crawl, and the others fail twice. So a host fails at most eight times
+// in all. A correct crawl does not give up a host before ten failures in a row.
 var resets = hardship{
 	bit: Resets, name: "reset",
 	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",

@@ -77,8 +77,9 @@ type leaf struct {
 }
 
 // A slot chooses the fate of one page of a host. nil means a plain page. A host has at
-// most one page for each slot, and these pages are far from each other. So slots limit
-// the memory of the web and the number of failures of a host, however large the host is.
+// most one page for each slot, and these pages are far from each other. The web counts the
+// requests for these pages, but not those for other generated pages. So slots limit the
+// memory of the web and the number of failures of a host, however large the host is.
 type slot func(w *Web, host int) *fate
 
 // A fate is the behaviour of a page when a crawler requests it.
@@ -207,7 +208,7 @@ func newFates(set Hardships) (f fates) {
 }
 
 // slotOf returns the number of p's slot on its host. isSlot reports whether p has a slot.
-// At most one page in eight has one, so a small host has only a random subset of the
+// At most one page in eight has a slot, so a small host has only a random subset of the
 // slots.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root page never has a slot

@@ -32,7 +32,8 @@ func find(t *testing.T, w *Web, fate string) page {
 	return *found
 }
 
-// TestFateOfEachPage requests a page of each fate several times.
+// TestFateOfEachPage requests a page of each fate, which is a kind of behaviour, several
+// times. The statuses of the answers must be those of the fate.
 func TestFateOfEachPage(t *testing.T) {
 	for _, c := range []struct {
 		fate   string

@@ -99,7 +99,7 @@ var styles = [...]style{
 	styleAccent:      {prefix: "/caf%C3%A9/", suffix: "", other: []string{"/caf%c3%a9/", "/café/", "/caf%C3%a9/"}},
 	styleSpace:       {prefix: "/red%20fox/", suffix: ".html", other: []string{"/red fox/", "/%72ed%20fox/"}},
 	styleParens:      {prefix: "/wiki/Fox_(animal)-", suffix: ""},
-	styleCopy:        {prefix: "/read?doc=", suffix: "&copy=2"}, // &copy= must not become ©=
+	styleCopy:        {prefix: "/read?doc=", suffix: "&copy=2"}, // a crawler must not read &copy= as ©=
 	styleSemicolon:   {prefix: "/view;v=1/", suffix: ".html"},
 	stylePrivate:     {prefix: "/private/", suffix: ".html"},
 	stylePrivateOpen: {prefix: "/private/open/", suffix: ".html"},

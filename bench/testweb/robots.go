@@ -7,9 +7,9 @@ import (
 )
 
 // robots is a hardship: seven of eight hosts answer a request for robots.txt with
-// something other than 404. The kinds of files differ in how they disallow pages. The
-// files have prefixes, longer Allow lines, * and $, groups for several crawlers, groups
-// that must be merged, or lines with CRLF and comments. One kind also sets a
+// something other than 404. The kinds of files differ in how they disallow pages: by
+// prefixes, with longer Allow lines, with * and $, with groups for several crawlers, with
+// groups that must be merged, or in lines with CRLF and comments. One kind also sets a
 // Crawl-delay. The files disallow 5 % of the pages. Another 5 % have similar paths, but
 // are allowed. Without the hardship, every robots.txt is a 404.
 var robots = hardship{

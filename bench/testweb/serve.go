@@ -28,8 +28,8 @@ func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // Serve answers requests on listener, and calls Flush once a second, until ctx is done.
-// Then it aborts the requests in flight, closes listener and calls Flush again. It returns
-// nil if it ended because ctx is done and Flush succeeded.
+// Then it aborts the requests in flight, closes listener and calls Flush again. If Serve
+// ended because ctx is done, it returns only the error of Flush.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {

@@ -13,7 +13,7 @@
 // # The web
 //
 // All hosts are virtual hosts of one server on one port, under names that do not exist
-// (.test, .example). URLs have no port, and the scheme http, or https with Config.TLS.
+// (.test, .example). URLs have no port. Their scheme is http, or https with Config.TLS.
 // So a crawler needs a setting that makes it connect to the server for every name. The
 // crawler of this project has the flag --connect-to '*=127.0.0.1:PORT'. The pages of a
 // host form a tree below its root page, and the root pages of all hosts form a tree.
@@ -109,8 +109,8 @@ type Config struct {
 	// Year is the year of the crawl, for the calendar hardship. 0 means the current
 	// year.
 	Year int
-	// CanaryPort is the port of the Canaries. URLs of the addresses hardship contain
-	// it. 0 means 80.
+	// CanaryPort is the port of the Canaries. Most URLs that the hardship Addresses adds
+	// contain this port. 0 means 80.
 	CanaryPort int
 	// CrawlDelay is the Crawl-delay in some robots.txt files. 0 means 200 ms. The
 	// files contain the value without rounding.

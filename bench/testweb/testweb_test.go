@@ -179,8 +179,8 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 	}
 }
 
-// TestSpellings spells links to pages of every style many times, with every kind of
-// base, and checks their canonical form.
+// TestSpellings writes links to pages of every path style many times, relative to several
+// base URLs. Each link must resolve to the canonical URL of its page.
 func TestSpellings(t *testing.T) {
 	w := hard(t, Spellings|Robots|Redirects)
 	pages := map[int][]page{}
@@ -198,7 +198,9 @@ func TestSpellings(t *testing.T) {
 		own, _, _ := strings.Cut(styles[style].prefix, "?")
 		own = own[:strings.LastIndexByte(own, '/')+1] // the page's own folder
 		times := 500
-		if style == styleCopy { // the faulty case is rare: a line end directly after "&copy" must not make it ©
+		// An HTML parser reads "&copy" as © if a line end follows directly. Few links have
+		// a line end there, so a fault of spell shows only in many links.
+		if style == styleCopy {
 			times = 8000
 		}
 		for i := range times {

@@ -58,8 +58,8 @@ func realPages(b *testing.B, coded bool) (wires []*get.Wire, size int64) {
 	return wires, size / int64(len(wires))
 }
 
-// BenchmarkWriter measures how fast goroutines on all cores pack and append pages that
-// people wrote. Each goroutine syncs the file after every hundred pages.
+// BenchmarkWriter measures how fast goroutines on all cores compress pages that people wrote,
+// and append them to a WARC file. Each goroutine syncs the file after every hundred pages.
 func BenchmarkWriter(b *testing.B) {
 	for _, coded := range []bool{false, true} {
 		wires, size := realPages(b, coded)

@@ -12,8 +12,8 @@ import (
 )
 
 // Bench measures how fast new keys are added, and how fast known and unknown keys are
-// looked up in a filter of Keys keys, each with one caller and with 16. Each call of
-// open must return a new, empty filter that is sized for Keys keys.
+// looked up in a filter with Keys keys. Each measurement is made with one caller and with 16
+// callers. Each call of open must return a new, empty filter that is sized for Keys keys.
 func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	const batch = 100
 	rng := rand.New(rand.NewPCG(1, 0))

@@ -11,7 +11,7 @@ import (
 )
 
 // call calls a method of a filter. It checks that the call leaves prints unchanged and
-// gives one answer for each.
+// gives one answer for each of the prints.
 func call(ctx context.Context, method func(context.Context, []bloomstore.Fingerprint) ([]bool, error),
 	prints []bloomstore.Fingerprint) ([]bool, error) {
 	before := slices.Clone(prints)
@@ -45,7 +45,7 @@ func (t *trial) wantKnown(prints []bloomstore.Fingerprint) {
 }
 
 // wantFewClaims checks that the filter claims no more fingerprints in prints than its
-// rate allows. None of them was added.
+// rate allows. The caller must not have added any of the prints.
 func (t *trial) wantFewClaims(prints []bloomstore.Fingerprint) {
 	t.wantFew("claims", count(t.contains(prints), true), len(prints))
 }

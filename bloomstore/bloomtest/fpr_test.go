@@ -84,9 +84,9 @@ func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 }
 
 // TestFPRTellsGoodFromBad measures correct filters, and filters with a fault that affects
-// only the rate. Near the optimal k the rate hardly depends on k: with one hash too few, it
-// is only 1.8 % higher at p = 1e-2. So the test measures a filter with one hash too few at
-// p = 0.1, where the rate is 16 % higher.
+// only the rate. Near the optimal number of hashes, the rate hardly depends on this number:
+// at p = 1e-2, the rate is only 1.8 % higher with one hash too few. So the test measures a
+// filter with one hash too few at p = 0.1, where the rate is 16 % higher.
 func TestFPRTellsGoodFromBad(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")

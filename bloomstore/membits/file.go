@@ -59,9 +59,9 @@ func (h header) encode() []byte {
 	return b
 }
 
-// readHeader reads and checks everything before the bits. Until it has verified the
-// checksum, it uses only the number of layers, and checks the range of that number
-// first.
+// readHeader reads and checks everything before the bits. Before it verifies the checksum,
+// it compares the magic bytes and the version, and checks the range of the number of layers.
+// It uses no other value of the header before that.
 func readHeader(r *sumReader) (h header, err error) {
 	b := make([]byte, fixedBytes, fixedBytes+maxLayers*entryBytes)
 	if err := r.read(b, "the header"); err != nil {

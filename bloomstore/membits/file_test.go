@@ -94,7 +94,8 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestRestoreFromEmpty restores a filter from the journal of all calls of Add.
+// TestRestoreFromEmpty restores a filter from the journal of all calls of Add, without a
+// snapshot. The restored filter must have the same file.
 func TestRestoreFromEmpty(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f, since := open(t, small), journal{}
@@ -197,7 +198,8 @@ func TestRestoreRefusesStrangeLayers(t *testing.T) {
 	}
 }
 
-// TestReadSeesEveryBit flips each bit of a file, and cuts it at each byte.
+// TestReadSeesEveryBit flips each bit of a file, and cuts the file at each byte. Read must
+// refuse every changed file.
 func TestReadSeesEveryBit(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")
@@ -226,7 +228,8 @@ func wantRefused(t *testing.T, file []byte, config Config, want error, says stri
 	}
 }
 
-// TestReadNamesTheFault damages each region and changes each parameter.
+// TestReadNamesTheFault damages each region of a file, and changes each parameter in it. The
+// error of Read must name the fault.
 func TestReadNamesTheFault(t *testing.T) {
 	headerBytes := fixedBytes + 4*entryBytes
 	for _, c := range []struct {
@@ -324,7 +327,8 @@ func TestWriteToPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFlat: saving and reading need memory for only one more sub-filter.
+// TestMemoryIsFlat: WriteTo allocates memory for one sub-filter. Read allocates memory for
+// the filter and one more sub-filter.
 func TestMemoryIsFlat(t *testing.T) {
 	config := Config{Capacity: 1_000_000}
 	f := open(t, config)

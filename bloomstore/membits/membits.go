@@ -1,10 +1,9 @@
 // Package membits keeps a bloomstore.Filter in memory.
 //
-// It owns the layout of the bits (layers of sub-filters, and a lock for each shard),
-// the format of the file that a filter is saved to (docs/design/filter.md), and the
-// statistics computed from the fill. It opens no files and writes no journal: package
-// localstore does. The bits are kept by bits-and-blooms/bloom, and the sizes come from
-// package sizing.
+// It owns the layout of the bits (layers of sub-filters, and a lock for each shard), the format
+// of the file that a filter is saved to (docs/design/filter.md), and the statistics computed
+// from the number of set bits. It opens no files and writes no journal: package localstore
+// does. The bits are kept by bits-and-blooms/bloom, and the sizes come from package sizing.
 package membits
 
 import (

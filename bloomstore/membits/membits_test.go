@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestFalsePositiveRate compares measured rates with the configured ones. The rate 0.1
-// shows whether there is a hash too few; see bloomtest.
+// TestFalsePositiveRate compares measured rates with the configured ones. At the rate 0.1
+// the test would notice a hash too few, because the rate would then be 16 % higher.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")
@@ -72,8 +72,9 @@ func TestFalsePositiveRate(t *testing.T) {
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers are full,
 // so that it has 15 times as many keys as its capacity. These layers have 0.9, 0.05,
 // 0.025 and 0.0125 of the chain's rate; all later layers together would have the last
-// 0.0125. The rate 0.2 shows whether layers are sized for fewer keys than are offered
-// to them; see sizing.Layer.Offered.
+// 0.0125. At the rate 0.2 the test would notice a layer that is sized only for the keys
+// that are added to it. Many more keys are offered, but are false positives; see
+// sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")
@@ -176,8 +177,8 @@ func TestSmallestFilters(t *testing.T) {
 	}
 }
 
-// TestGrowthIsExact: a layer gets exactly as many new keys as its capacity, and Add
-// returns the layer that got or claims a key.
+// TestGrowthIsExact: a layer gets exactly as many new keys as its capacity. Add returns the
+// number of the layer to which it added a key, and for a known key the number of its layer.
 func TestGrowthIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := open(t, Config{Capacity: 100, FPR: 1e-9})
@@ -248,8 +249,8 @@ func TestGrowthOffKeepsOneLayer(t *testing.T) {
 	}
 }
 
-// TestStatsOfFill compares the statistics computed from the fill with known
-// numbers and with probes.
+// TestStatsOfFill compares the statistics that Stats computes from the set bits with the
+// number of added keys, and with the share of random keys that the filter claims.
 func TestStatsOfFill(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")

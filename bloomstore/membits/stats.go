@@ -10,7 +10,7 @@ import (
 type Stats struct {
 	Keys     uint64       // keys added
 	Capacity uint64       // keys that the layers so far are sized for
-	Bytes    uint64       // of bits
+	Bytes    uint64       // memory of the bits
 	FPR      float64      // probability that a key that was never added is claimed, computed from the fill
 	Estimate float64      // number of keys of all layers, computed from the fill
 	StdErr   float64      // standard error of Estimate
@@ -24,17 +24,19 @@ type LayerStats struct {
 	Bits     uint64  // of all its sub-filters
 	Hashes   uint    // bits of one key
 	Fill     float64 // share of the bits that is set
-	FPR      float64 // probability that the layer claims a key never added, computed from the fill
+	FPR      float64 // probability that the layer claims a key that was never added, computed from the fill
 	Estimate float64 // number of distinct keys offered, computed from the fill; +Inf if all bits of a sub-filter are set
 	Target   float64 // FPR at Capacity
 }
 
-// Stats counts the bits, which takes some milliseconds for 100 MB. It holds one lock at
+// Stats counts the set bits, which takes some milliseconds for 100 MB. It holds one lock at
 // a time, while it counts one sub-filter.
 func (f *Filter) Stats() Stats {
 	chain := *f.chain.Load()
 	var s Stats
-	variance, absent := 0.0, make([]float64, f.config.Shards) // absent: log of the probability that no layer claims a key never added
+	// absent[shard] is the logarithm of the probability that no layer claims a key of this
+	// shard that was never added.
+	variance, absent := 0.0, make([]float64, f.config.Shards)
 	for _, l := range chain {
 		of := LayerStats{Keys: l.keys.Load(), Capacity: l.capacity, Hashes: l.hashes, Target: l.fpr,
 			Bits: l.shardBits * uint64(l.shardCount)}

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 )
 
-// TestFilterOfOtherPrograms uses the public package. The suite and the tests of
-// faults are in internal/redisbits.
+// TestFilterOfOtherPrograms uses a filter as another program would. The other tests of
+// filters in Redis are in package internal/redisbits.
 func TestFilterOfOtherPrograms(t *testing.T) {
 	client := servers.Redis(t, servers.RedisOptions{}).Client()
 	config := redisbits.Config{Name: "seen", Capacity: 1000, FPR: 1e-3, Growth: redisbits.GrowthOff, BlockBits: 512, Partitions: 2}

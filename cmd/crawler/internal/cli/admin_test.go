@@ -62,8 +62,9 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 	}
 }
 
-// TestMetricsOfWaitingCrawl scrapes a crawl that waits for seeds and has nothing else to
-// do. So no number changes between two requests.
+// TestMetricsOfWaitingCrawl reads the metrics of a crawl that waits for seeds and has nothing
+// else to do, so that no number changes. The metrics must agree with the status of the crawl
+// and with its final report.
 func TestMetricsOfWaitingCrawl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	seeds, feed := io.Pipe()
@@ -326,7 +327,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// sampleOf returns a sample of the process that crawls into dir.
+// sampleOf returns a report.Sample of the process that crawls into dir.
 func sampleOf(t *testing.T, dir string) report.Sample {
 	t.Helper()
 	h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})

@@ -36,7 +36,8 @@ func runAudit(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	return nil
 }
 
-// printAudit prints an audit as a table, with one row for each term of the books.
+// printAudit prints an audit as a table. Each row compares a counter of the crawl with what
+// the audit has counted.
 func printAudit(w io.Writer, a *report.Audit) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

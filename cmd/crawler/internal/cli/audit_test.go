@@ -18,7 +18,7 @@ import (
 
 // TestAuditFindsDamage audits an undamaged crawl, and then damaged copies of it. In each
 // copy, one structure or counter is damaged while no process has the crawl open. The audit
-// of the copy fails, and names the terms of the books that do not balance.
+// of the copy must fail, and must name the counters that do not match.
 func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {

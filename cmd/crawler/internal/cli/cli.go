@@ -137,7 +137,7 @@ many new URLs its filter probably dropped.
 	return root
 }
 
-// liveFilter is the size.LiveFunc of `crawler size --dir`.
+// liveFilter returns the state of the filter of the crawl in dir, for `crawler size --dir`.
 func liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
 	err = withDirectory(ctx, dir, func(ctx context.Context, c *attached) error {
 		state, err := c.Filter(ctx)

@@ -91,7 +91,7 @@ func crawlFlags(o *options) *pflag.FlagSet {
 	return flags
 }
 
-// TestSettingsSurviveAdoption: settings that a crawl stores come back unchanged,
+// TestSettingsSurviveAdoption: a crawl that is resumed keeps its stored settings unchanged,
 // whatever their values.
 func TestSettingsSurviveAdoption(t *testing.T) {
 	address := site(t)

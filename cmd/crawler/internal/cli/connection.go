@@ -81,8 +81,8 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) e
 
 // repeated reports whether a command line that is printed for the user must contain a
 // connection flag. The line needs no flag for a value from the environment, which every
-// command reads. If readsConfig is true, it also needs no flag for a value from the config
-// file.
+// command reads. If readsConfig is true, the line also needs no flag for a value from the
+// config file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:

@@ -31,8 +31,9 @@ func parseCrash(text string) (point string, n int64, err error) {
 	return point, n, err
 }
 
-// crashAt parses POINT:N. The process will end as after kill -9 when it reaches the crash
-// point POINT for the N-th time. An empty text sets no crash point.
+// crashAt parses POINT:N, in which POINT is the name of a place in the program. The process
+// will end as after kill -9 when it reaches this place for the N-th time. If text is empty,
+// the process does not end early.
 func crashAt(text string) {
 	point, n, err := parseCrash(text)
 	if err != nil { // the flag refuses other invalid texts, so text is empty

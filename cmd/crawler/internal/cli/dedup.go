@@ -174,8 +174,8 @@ func runDedup(ctx context.Context, cfg dedup.Config, input io.Reader, out, repor
 	return err
 }
 
-// limitMemory bounds the garbage on the heap. By default, Go would let the process grow
-// to twice the size of the set, setBytes.
+// limitMemory bounds the garbage on the heap. The set of known URLs has setBytes bytes. By
+// default, Go would let the process grow to twice this size.
 func limitMemory(setBytes uint64) {
 	// heapRoom is the size of the heap, without the set, at which garbage is collected.
 	// Live objects are about a tenth of it.

@@ -141,8 +141,8 @@ func TestDedupFormIsKept(t *testing.T) {
 	dedupFault(t, exitUsage, []string{"--dir", dir, "--strip-param=r"}, "canonical form")
 }
 
-// TestDedupVersionOfForm: a directory whose form has another version or other Unicode
-// tables is refused.
+// TestDedupVersionOfForm: a directory is refused if its canonical form of URLs has another
+// version or other Unicode tables.
 func TestDedupVersionOfForm(t *testing.T) {
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/\n", "--dir", dir, "--sort-query")

@@ -24,8 +24,9 @@ const seedsSetting = "seeds"
 // maxSeedsText is the length in bytes of the longest text that is stored in full.
 const maxSeedsText = 500
 
-// seedsText describes the seeds of a command line in one line. Two command lines
-// with the same seeds have the same text.
+// seedsText returns one line with the seeds of a command line: their canonical URLs, and the
+// name of the file of --seeds. If the line is long, its end is replaced by the number and a
+// hash of the seeds. Two command lines with the same seeds have the same text.
 func seedsText(args []string, file string) string {
 	var words []string
 	form, _ := canon.New(canon.Options{}) // these options are valid

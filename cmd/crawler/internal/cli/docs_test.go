@@ -78,8 +78,7 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// TestDocumentedCommands: the commands and flags of the command lines in the documents
-// exist.
+// TestDocumentedCommands: every command and flag in a command line of the documents exists.
 func TestDocumentedCommands(t *testing.T) {
 	lines := 0
 	for _, page := range pages(t) {

@@ -175,11 +175,12 @@ func (f *eventFlags) shown() string {
 	return shown
 }
 
-// cursorForm matches the cursors of all outboxes, which docs/reference/events.md describes.
+// cursorForm matches a cursor: a position in the events of a crawl. Its forms are described in
+// docs/reference/events.md.
 var cursorForm = regexp.MustCompile(`^(\d+-\d+(\+\d+-\d+)*|\d+/\d+)$`)
 
-// fromOf parses the value of --from. It checks only the form of a cursor. The outbox checks
-// whether it can read the cursor.
+// fromOf parses the value of --from. It checks only the form of a cursor. Whether the crawl
+// can read events from this position is checked later.
 func fromOf(text string) (from events.From, err error) {
 	switch {
 	case text == "":

@@ -32,13 +32,14 @@ func (o *options) checkExact() (errs []error) {
 	return errs
 }
 
-// parseWindows parses --window with the classes of --exact.
+// parseWindows parses --window, whose names are those of classes in --exact.
 func (o *options) parseWindows() (exact.Windows, error) {
 	return exact.ParseWindows(strings.Join(o.crawl.Fixed.Windows, ","), o.exact.Rules)
 }
 
-// ruleList is a flag for the rules of exact URLs, in the syntax of package exact. A rule
-// can begin with the name of its class: "gov: host=*.gov".
+// ruleList is a flag for the rules that choose exact URLs, which are URLs that the filter
+// must never drop. The syntax is that of package exact. A rule can begin with the name of its
+// class: "gov: host=*.gov".
 type ruleList struct{ *exact.Rules }
 
 var _ pflag.SliceValue = (*ruleList)(nil)

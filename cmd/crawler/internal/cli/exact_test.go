@@ -81,8 +81,8 @@ func TestExactConfig(t *testing.T) {
 	}
 }
 
-// TestWindowOfSeed: a seed whose window has ended is fetched once more, and explain says
-// why a URL is exact.
+// TestWindowOfSeed: a finished seed can be fetched once more after the time in --window. The
+// command explain names the rule of --exact that matches the seed.
 func TestWindowOfSeed(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "--exact", "first: host=a.test", "--window", "first=1s", "http://a.test/ok")

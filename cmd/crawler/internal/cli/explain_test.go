@@ -157,7 +157,8 @@ func steady(text string) string {
 }
 
 // TestExplainTestWeb explains some URLs with each outcome, after a crawl of a web with
-// many hardships.
+// failing pages, redirects and dead hosts. Each explanation must have the outcome and the
+// record of the URL, and the pages that led to it from a seed.
 func TestExplainTestWeb(t *testing.T) {
 	hardships, err := testweb.ParseHardships("4xx,5xx,reset,redirects,robots,types,dead") // only quick hardships
 	if err != nil {

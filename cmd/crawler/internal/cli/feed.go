@@ -19,8 +19,8 @@ type seeder interface {
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints one
-// line with the message and the error.
+// untilAvailable calls the function call, and repeats this while the store is unavailable.
+// Before the first repetition it prints one line with the message and the error.
 func untilAvailable(ctx context.Context, stderr io.Writer, message string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", message, err) }, call)
 }

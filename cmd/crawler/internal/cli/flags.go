@@ -288,7 +288,7 @@ func parsed[T any](parse func(text string) (T, error)) (check func(text string) 
 	}
 }
 
-// checkForm returns an error if the crawl was created with a canonical form that this
+// checkForm returns an error if the crawl was created with a canonical form of URLs that this
 // program does not have.
 func (p *plan) checkForm() error {
 	if form, found := p.stored[formSetting]; found {

@@ -14,8 +14,8 @@ import (
 
 const flagsPage = "docs/reference/flags.md"
 
-// TestFlagsPage: the page lists the flags of all commands with the text of the commands'
-// help. The test itself writes the page:
+// TestFlagsPage: docs/reference/flags.md lists the flags of all commands, with their help
+// texts. With -update, the test writes this page:
 //
 //	go test ./cmd/crawler/internal/cli -run TestFlagsPage -update
 func TestFlagsPage(t *testing.T) {

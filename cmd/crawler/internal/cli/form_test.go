@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFormOfCrawl: a crawl does not continue if its canonical form has another version,
-// or if its host names were made with other Unicode tables.
+// TestFormOfCrawl: a crawl does not continue if the canonical form of its URLs has another
+// version, or if its host names were made with other Unicode tables.
 func TestFormOfCrawl(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "http://a.test/ok")

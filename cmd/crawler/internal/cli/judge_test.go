@@ -13,7 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestJudgeOfAnEmptyLog: a log without requests proves nothing, so the crawl is not exact.
+// TestJudgeOfAnEmptyLog: a log without requests proves nothing, so `crawler testweb --judge`
+// fails.
 func TestJudgeOfAnEmptyLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "requests.jsonl")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {

@@ -120,7 +120,7 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with the label: the
+// set sets a flag unless a stronger source has set it. Errors begin with the label: the
 // name of an environment variable, or the source and the name of the flag.
 func (l *layers) set(name string, values []string, source, label string) error {
 	if _, taken := l.from[name]; taken {
@@ -237,8 +237,8 @@ func scalars(node *yaml.Node) ([]string, error) {
 }
 
 // namedTexts returns the values of a flag whose elements are NAME=TEXT. The node is a map
-// from names to texts, or a node for the function scalars. If a text in the map is not a
-// scalar, namedTexts returns the fault.
+// from names to texts, or one that the function scalars can read. If a text in the map is
+// not a scalar, namedTexts returns the error fault.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

@@ -160,9 +160,8 @@ func addDir(cmd *cobra.Command, dir *string) {
 	complete(cmd)
 }
 
-// directoryOf returns the directory of a crawl. This is dir. If dir is empty, it is the
-// directory in CRAWLER_DIR. If that is empty too, directoryOf looks for a crawl in the
-// current directory.
+// directoryOf returns dir or, if dir is empty, the value of CRAWLER_DIR. If both are empty,
+// directoryOf looks for a crawl in the current directory.
 func directoryOf(dir string) (string, error) {
 	if dir = cmp.Or(dir, os.Getenv(envName("dir"))); dir != "" {
 		return dir, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// TestAcceptLossRefuses: no loss is accepted if the remaining records belong to another
-// crawl or are damaged. The error names these records.
+// TestAcceptLossRefuses: `crawler rebuild --accept-loss` fails if the remaining records belong
+// to another crawl or are damaged. The error says which of the two faults was found.
 func TestAcceptLossRefuses(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")

@@ -56,8 +56,9 @@ func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan stru
 
 // TestRedisEmptied: Redis loses everything during a crawl. The workers end and say what to
 // do. No other crawl of the same name can be created by mistake. After a rebuild, the
-// books balance. If all URLs are exact, the crawl ends with exactly the expected URLs,
-// each once.
+// counters of the crawl match its queue, filter and records ("the books balance"). If all
+// URLs are exact, which means that Postgres has a row for each, the crawl ends with one record
+// for each expected URL.
 func TestRedisEmptied(t *testing.T) {
 	flush := func(s *servers.RedisServer) error { return s.Client().FlushAll(t.Context()).Err() }
 	restart := func(s *servers.RedisServer) error {
@@ -145,9 +146,10 @@ func TestRedisEmptied(t *testing.T) {
 	}
 }
 
-// TestRebuildKeepsRecordOfPromotedURL: a bulk URL is done and then given as a seed, which promotes
-// it. Redis loses everything before the seed is fetched. After a rebuild, the URL has the record of
-// its bulk item, and another of its promoted item.
+// TestRebuildKeepsRecordOfPromotedURL: a link is fetched as a bulk URL, which only the filter
+// remembers. Then its URL is given as a seed, which is an exact URL. So it is queued once more,
+// in round 1,000,000. Redis loses everything before this second request. After a rebuild, the
+// URL still has the record of the first request, and gets another for the second.
 func TestRebuildKeepsRecordOfPromotedURL(t *testing.T) {
 	for _, sink := range []string{"jsonl", "postgres"} {
 		t.Run(sink, func(t *testing.T) {

@@ -23,10 +23,10 @@ const (
 	minMemory, maxMemory = 256 << 20, 2 << 30
 	// The default of --memory is the machine's memory divided by memoryShare.
 	memoryShare = 8
-	// The size of the block cache of the embedded frontier is --memory divided by
-	// cacheShare, but at least leastCache and at most mostCache. With more than about
-	// 100,000 hosts, most look-ups read from disk. A crawl of a million hosts is 1.5
-	// times as fast with 128 MiB as with 32 MiB.
+	// The database of a crawl in a directory has a block cache. Its size is --memory divided by
+	// cacheShare, but at least leastCache and at most mostCache. With more than about 100,000
+	// hosts, most look-ups read from disk. A crawl of a million hosts is 1.5 times as fast with
+	// 128 MiB as with 32 MiB.
 	cacheShare            = 16
 	leastCache, mostCache = 32 << 20, 128 << 20
 	// programMemory is the part of --memory for the resident pages of the binary: 34 to
@@ -52,7 +52,7 @@ func defaultMemory() human.Bytes {
 	return human.Bytes(min(max(total/memoryShare, minMemory), maxMemory))
 }
 
-// cacheOf returns the part of memory for the block cache of the frontier.
+// cacheOf returns the part of memory for the block cache of the database.
 func cacheOf(memory uint64) int64 {
 	return int64(min(max(memory/cacheShare, leastCache), mostCache))
 }
@@ -128,7 +128,8 @@ func (k *keeper) follow() {
 	}
 }
 
-// scarce implements fetcher.Config.Scarce. Memory is short when the heap cannot grow
+// scarce implements fetcher.Config.Scarce. It returns the resource that is short, or "" if
+// there is enough of all resources. Memory is short when the heap cannot grow
 // by leastGrowth between two collections. With less room the process would spend
 // most of its time on collections.
 func (k *keeper) scarce() fetcher.Resource {

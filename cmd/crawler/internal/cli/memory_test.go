@@ -39,8 +39,8 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestShortMemory: memory is short if the live heap does not fit, and the limit
-// of the runtime follows the filter.
+// TestShortMemory: memory is short if the live heap does not fit into --memory. When the
+// filter grows, the memory limit of the runtime grows by the same number of bytes.
 func TestShortMemory(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(-1)

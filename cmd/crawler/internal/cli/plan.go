@@ -29,7 +29,7 @@ type plan struct {
 	location
 	canon  *canon.Canonicalizer
 	stored frontier.Settings // nil means that the crawl does not exist yet
-	// seedsGiven describes the seeds of the command line; empty means none.
+	// seedsGiven is the seedsText of the command line; empty means no seeds.
 	seedsGiven string
 	ending     ending // the deadline of a run that was stopped
 }

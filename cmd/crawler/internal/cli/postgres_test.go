@@ -118,8 +118,8 @@ func recordsOf(lines string) map[string]int {
 	return records
 }
 
-// sameOutput checks that crawler output prints the same records as crawler export, and
-// can also print them as tables.
+// sameOutput checks that `crawler output` prints the same records as `crawler export`, and
+// that both can print the records as tables.
 func sameOutput(t *testing.T, exported string, named []string) {
 	t.Helper()
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
@@ -138,9 +138,9 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	}
 }
 
-// TestTwoWorkersWithPostgres: two workers share a crawl whose keys are all in Postgres.
-// Each page is in the output once, and each command that describes the crawl prints the
-// expected result.
+// TestTwoWorkersWithPostgres: two workers share a crawl that stores the fingerprints of all its
+// URLs in Postgres. Each page is in the output once, and each command that describes the crawl
+// prints the expected result.
 func TestTwoWorkersWithPostgres(t *testing.T) {
 	for _, sink := range []string{"jsonl", "postgres"} {
 		t.Run(sink, func(t *testing.T) {
@@ -309,8 +309,9 @@ func TestPostgresSinkAway(t *testing.T) {
 	must(t, "status", "--audit", "--dir", dir, "--postgres", database.DSN())
 }
 
-// TestPostgresWindow: a window applies to the whole crawl. A worker that joins the crawl
-// adopts the window, and a worker with another window is refused.
+// TestPostgresWindow: a window, which is the time after which a finished URL is new again,
+// applies to the whole crawl. A worker that joins the crawl adopts the window, and a worker
+// with another window is refused.
 func TestPostgresWindow(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "--max-depth", "0", "http://a.test/ok")
 	code, _, errs := run(t, "", append(crawl, "--window", "seeds=1s")...)
@@ -338,7 +339,7 @@ func TestPostgresWindow(t *testing.T) {
 }
 
 // TestPostgresAway: while Postgres is unreachable, a shared crawl continues. Later, the
-// exact links that it found in the meantime are stored in Postgres and fetched.
+// exact URLs that the crawl found in the meantime are stored in Postgres and fetched.
 func TestPostgresAway(t *testing.T) {
 	queue, database := servers.Redis(t, servers.RedisOptions{}), servers.Postgres(t, servers.PostgresOptions{})
 	t.Chdir(t.TempDir())

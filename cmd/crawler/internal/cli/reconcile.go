@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newReconcile returns the command that queues the exact URLs that are pending or queued
-// according to Postgres, but that Redis has lost.
+// newReconcile returns the command that queues lost exact URLs again: those that wait to be
+// fetched according to Postgres, but are not in Redis.
 func newReconcile(s streams) *cobra.Command {
 	var shared sharedFlags
 	var asJSON bool

@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// TestCrawlOutlivesSilentRedis: while Redis does not answer, the crawl reports Redis as
-// its limit. It continues when Redis answers again.
+// TestCrawlOutlivesSilentRedis: while Redis does not answer, the crawl reports that Redis
+// limits its speed. The crawl continues when Redis answers again.
 func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	connectTo, held, release := heldSite(t)

@@ -114,7 +114,7 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 // or Postgres does not answer.
 const openAgain = time.Second
 
-// deliver opens the outboxes and delivers their events.
+// deliver opens the outboxes, which contain the events of the crawl, and delivers these events.
 func (r *relaying) deliver(ctx context.Context, config events.Config) (err error) {
 	boxes, err := r.Outboxes(ctx)
 	if err != nil {

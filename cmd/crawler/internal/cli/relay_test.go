@@ -114,7 +114,8 @@ func (h *hook) taken(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(h.took))
 }
 
-// deadOf returns the reasons of the dead letters of the default relay, by id.
+// deadOf returns the dead letters of the default relay, which are events that were refused
+// for ever: a map from the id of each event to the reason.
 func deadOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, "", "relay", "dead", "list", "--dir", dir, "--json")
@@ -227,9 +228,9 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	}
 }
 
-// TestRelayFigures: metrics, status and report show how far relays are behind. One relay
-// runs within a crawl: its sink is first unavailable, and later available again. Another
-// relay does not run.
+// TestRelayFigures: metrics, status and report show how many events each relay has not
+// delivered yet. One relay runs within a crawl, and its webhook accepts no events at first.
+// Another relay does not run.
 func TestRelayFigures(t *testing.T) {
 	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
 	to.answers(func(subject string) (int, string) {

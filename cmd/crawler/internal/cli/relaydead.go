@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newDead returns the command for dead letters: events that a sink refused for ever.
+// newDead returns the command for dead letters: events that the receiver refused for ever.
 func newDead(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
@@ -41,8 +41,9 @@ func (f *deadFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
 }
 
-// each calls fn for every outbox that the relay has read. If there is no such outbox, the
-// error lists the names of other relays.
+// each calls fn for every outbox that the relay has read. An outbox contains the events of a
+// crawl, or those of one of its workers. If the relay has read no outbox, the error lists the
+// names of other relays.
 func (f *deadFlags) each(ctx context.Context, fn func(box crawl.Outbox) error) error {
 	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
 		all, err := boxes.List(ctx)

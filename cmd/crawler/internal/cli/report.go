@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Without --probe, the filter is probed with random fingerprints for at most these times,
-// because probing takes CPU time.
+// Without --probe, random fingerprints are looked up in the filter for at most this long, to
+// measure its rate of false positives. The limit exists because look-ups take processor time.
 const (
 	probeStopped = time.Second
 	probeRunning = 200 * time.Millisecond // while the crawl runs

@@ -15,7 +15,8 @@ import (
 // forOneRun are flags that the resume command does not repeat.
 var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-adds", "save-rotate", "cpu-profile", "lease-time"}
 
-// resume implements crawl.Config.Resume.
+// resume returns the command that resumes the crawl, and notes for its user. It implements
+// crawl.Config.Resume.
 func (r *running) resume(result *crawl.Result) (command string, notes []string) {
 	return r.resumeLine(result.End), r.resumeNotes()
 }

@@ -178,9 +178,9 @@ func (r *running) announcePrivate(w io.Writer) {
 }
 
 // followStop handles stops in the background until cancel is called. When a signal,
-// --max-time or another process stops the crawl, followStop begins --grace. It also prints a
-// message, except for --max-time. A second signal aborts the requests under way. A third
-// signal ends the process with the system's default action.
+// --max-time or another process stops the crawl, the time of --grace begins. followStop also
+// prints a message, except for --max-time. A second signal aborts the requests under way. A
+// third signal ends the process with the system's default action.
 func (r *running) followStop() (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // this also receives the first signal, which ends ctx

@@ -31,7 +31,7 @@ func withoutSecret(flag, text string) (shown string, hasSecret bool) {
 		return shownRedis(text)
 	case "postgres":
 		return shownPostgres(text)
-	case "to", "events": // the query of a sink may be secret, too
+	case "to", "events": // the query of such a URL may be secret, too
 		bare, query, _ := strings.Cut(text, "?")
 		shown, hasSecret = shownRedis(bare)
 		return shown, hasSecret || query != ""

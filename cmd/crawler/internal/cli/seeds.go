@@ -62,9 +62,9 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 	return r, nil
 }
 
-// interruptible returns a reader of the text of r. After ctx has ended, its Read returns
-// an error. A read from a terminal or a pipe cannot be interrupted, so the goroutine that
-// reads can run until the process ends.
+// interruptible returns a reader of the text of r. After ctx has ended, reads from this reader
+// return an error. A read from a terminal or a pipe cannot be interrupted, so the goroutine
+// that reads can run until the process ends.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	go func() {

@@ -217,8 +217,8 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 	})
 }
 
-// away is a store. After it has marked its first URL, it is unavailable until the time in
-// the field until.
+// away is a store. After it has marked its first URL, it is unavailable until the time
+// away.until.
 type away struct {
 	until time.Time
 	known []string
@@ -264,8 +264,8 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestSeedsText: the text that describes a list of seeds does not depend on their
-// spelling, and is short even for many seeds.
+// TestSeedsText: the result of seedsText has the canonical URLs of the seeds, and is short
+// even for many seeds. If the seeds differ, so do the results.
 func TestSeedsText(t *testing.T) {
 	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
 		t.Errorf("seedsText = %s, want %s", got, want)

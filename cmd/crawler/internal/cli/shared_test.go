@@ -102,7 +102,8 @@ func TestWhichCrawlIsMeant(t *testing.T) {
 	}
 }
 
-// journal opens a worker's journal for a test, in NAME.crawl/WORKER.
+// journal opens a worker's journal, which consists of its record files, in CRAWL.crawl/WORKER.
+// It also returns this directory.
 func journal(t *testing.T, crawl, worker string) (*record.Journal, string) {
 	t.Helper()
 	dir := filepath.Join(crawl+".crawl", worker)

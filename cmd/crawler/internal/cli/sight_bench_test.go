@@ -16,9 +16,9 @@ import (
 )
 
 // BenchmarkAsk measures the CPU time of requests for the state of a running crawl. The time
-// is that of the crawl and of the client together. The filter is for 10 million URLs. status
-// --watch requests a sample each second, and with --json also a status. A report also probes
-// the filter for 200 ms.
+// is that of the crawl and of the client together. The filter is for 10 million URLs. The
+// command status --watch requests a sample each second, and with --json also a status. For a
+// report, the crawl also looks up random keys in the filter for 200 ms.
 func BenchmarkAsk(b *testing.B) {
 	asked, open := make(chan struct{}, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// heldSite starts a site. Its page /held does not answer before release is called.
+// heldSite starts a site. Its page /held does not answer before release is called. The
+// channel held receives a value when /held is requested.
 func heldSite(t *testing.T) (connectTo string, held <-chan struct{}, release func()) {
 	asked, open := make(chan struct{}, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +57,8 @@ func started(stderr io.Writer, args ...string) (code <-chan int) {
 
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
-// TestCrawlOnTerminal drives a crawl on a pseudo-terminal of 80 columns.
+// TestCrawlOnTerminal runs a crawl on a pseudo-terminal of 80 columns. All lines must fit, and
+// at the end the summary must replace the live view.
 func TestCrawlOnTerminal(t *testing.T) {
 	for _, noColor := range []string{"", "1"} {
 		t.Run("NO_COLOR="+noColor, func(t *testing.T) {
@@ -189,7 +191,7 @@ func TestWatchFromOtherProcess(t *testing.T) {
 	checkReport(t, dir)
 }
 
-// checkReport compares the report that a run left with the crawl of heldSite.
+// checkReport checks that the report in dir is that of a complete crawl of heldSite.
 func checkReport(t *testing.T, dir string) {
 	t.Helper()
 	r := lastReport(t, dir)

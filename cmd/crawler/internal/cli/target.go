@@ -57,7 +57,8 @@ func (t *target) with(ctx context.Context, fn func(ctx context.Context, c *attac
 	return at.with(ctx, fn)
 }
 
-// withOutboxes calls fn with the outboxes of the crawl, and then closes the outboxes.
+// withOutboxes calls fn with the outboxes of the crawl, and then closes the outboxes. An outbox
+// contains the events of the crawl, or those of one of its workers.
 func (t *target) withOutboxes(ctx context.Context, fn func(at location, boxes *crawl.Outboxes) error) error {
 	return t.with(ctx, func(ctx context.Context, c *attached) error {
 		boxes, err := c.Outboxes(ctx)

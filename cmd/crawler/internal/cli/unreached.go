@@ -18,7 +18,7 @@ func warnUnreached(w io.Writer, why *report.LastError) {
 
 const checkSeeds = "check the seeds' names, ports and certificates, and this machine's network"
 
-// unreached returns the error of exit code 4.
+// unreached returns the error of a run in which no seed answered, with advice for the user.
 func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 	why := result.Unreached
 	if result.Report.LastError == nil {

@@ -165,8 +165,8 @@ func TestLineHasNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSpeedRows: the tables have a row for each way to query each available set, and the
-// sets that are not available are named as missing. Postgres is found in Debian's
+// TestSpeedRows: the tables have a row for each way to query each available set of seen URLs.
+// The sets that are not available are named as missing. Postgres is found in Debian's
 // directory even if it is not in PATH.
 func TestSpeedRows(t *testing.T) {
 	t.Setenv("PATH", "")

@@ -44,7 +44,8 @@ func (o *options) rates(defaults ...float64) []float64 {
 	return defaults
 }
 
-// fprSteps returns the steps that measure the false-positive rates of all available sets.
+// fprSteps returns the steps that measure the false-positive rates of all available sets of
+// seen URLs.
 func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.dir), 20*time.Microsecond)}
 	if h.redis != nil {

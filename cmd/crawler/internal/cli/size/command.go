@@ -75,8 +75,8 @@ and the time that a polite crawl of them takes.`,
   crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
   crawler size --urls 1e9 --plot size.svg
   crawler size --dir go.dev.crawl                how full is that one?`,
-		// Args also solves the question, because an error of Args counts as a fault of the
-		// command line, like an unknown flag.
+		// Args also calls solve, because an error of Args counts as a fault of the command
+		// line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			switch err = cobra.NoArgs(cmd, args); {
 			case err != nil:
@@ -133,14 +133,14 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	})
 }
 
-// question is the question of a command line, with its answer.
+// question is what solve has computed: the filter that a command line asks for.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // p of the layouts: --fpr if it is given, otherwise p of the answer
+	rate    float64  // rate that the layouts are made for: --fpr, or else answer.FPR
 	assumed []string // flags that were not given, with their assumed values
 }
 
-// solve answers the question.
+// solve computes the properties of the filter that the flags do not give.
 func (o *options) solve() (question, error) {
 	var q question
 	urls := uint64(o.urls)

@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// plot returns the report's plots as one SVG: the loss over the fill of the filter, and
-// the bytes per URL over p. The second plot also shows exact stores.
+// plot returns the report's plots as one SVG: the loss over the number of URLs in the filter,
+// and the bytes per URL over the false-positive rate, p. The second plot also shows exact
+// stores.
 func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 
 // plotLost draws the false-positive rate and the share of lost URLs over the number of
@@ -46,7 +47,7 @@ func (r report) plotLost() *bench.Plot {
 	return p
 }
 
-// plotCost draws bytes per URL over p.
+// plotCost draws bytes per URL over the false-positive rate, p.
 func (r report) plotCost() *bench.Plot {
 	const least, most = 1e-10, 0.1
 	p := &bench.Plot{

@@ -23,10 +23,11 @@ type report struct {
 	Reserve string              `json:"bf_reserve"`
 
 	urlBytes int     // for the plot
-	rate     float64 // p for which the layouts are made
+	rate     float64 // false-positive rate that Memory and Redis are made for
 }
 
-// filterReport is the filter, without layers or blocks, that answers the question.
+// filterReport describes the plain filter, without layers or blocks, that has what the flags
+// ask for.
 type filterReport struct {
 	sizing.Answer
 	Bytes            uint64  `json:"bytes"`
