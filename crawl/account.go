@@ -163,8 +163,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns an error if the counters show that the books do not balance, or that
-// the filter has forgotten URLs.
+// Promises returns an error if the sums of the counters are wrong (see frontier.Books), or
+// if the filter has forgotten URLs.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -240,7 +240,7 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 // p. About a hundred of them are then false positives.
 func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 
-// probes counts random fingerprints, and how many of them the filter claimed.
+// probes counts random fingerprints, and how many of them the filter claimed to contain.
 type probes struct{ claimed, asked uint64 }
 
 // falsePositives returns three estimates of the false-positive rate, and the expected
@@ -248,7 +248,8 @@ type probes struct{ claimed, asked uint64 }
 func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
 	shadow := stats.Shadow
 	f := &report.FalsePositives{
-		// Every bit was counted, so the interval has no width.
+		// This rate follows from the share of bits that are set. All bits were counted, so
+		// the interval has no width.
 		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
 		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
 		Lost:      expectedLost(stats, chain),
@@ -271,9 +272,10 @@ func counted(hits, trials uint64) *report.Figure {
 // expectedLost estimates how many new URLs the filter took for known ones while it filled. The
 // keys of --known were in the filter before the first new URL, and are not counted.
 //
-// The chain does not know that a small filter has more bits than its URLs need, because each of
-// its parts has whole words. But the rate p of a filter never falls. So of n new URLs that were
-// added, at most p/(1-p)·n more were lost, where p is the present rate, from the actual bits.
+// Each part of a filter consists of whole words. So a small filter has more bits than its URLs
+// need, which the chain does not know. Therefore expectedLost also uses the present rate p,
+// which follows from the actual bits. The rate of a filter never falls. So if n new URLs were
+// added, the expected number of other new URLs that were lost is at most p/(1-p)·n.
 func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)

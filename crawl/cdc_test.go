@@ -11,7 +11,8 @@ import (
 )
 
 // TestCDCCapturesEachRecordOnce: the write-ahead log has one event for each record of a
-// crawl, and resuming the crawl adds none. CDC of records in files is refused.
+// crawl, and resuming the crawl adds none. A crawl with change data capture (CDC) is refused if
+// its records are in files.
 func TestCDCCapturesEachRecordOnce(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
 	c := config(t, site(t))

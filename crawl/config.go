@@ -17,9 +17,11 @@ type Location struct {
 	// Dir is the directory of the crawl. With Redis, Open uses it for the records of
 	// one worker; empty means ./NAME.crawl/HOST-N. For all other functions, Dir is the
 	// directory that contains the directories of all workers; empty means ./NAME.crawl.
-	Dir      string
-	Redis    *Redis    // nil means that the crawl is embedded, in Dir
-	Postgres *Postgres // stores the exact keys of a crawl in Redis, and the records if Fixed.Sink is "postgres"
+	Dir   string
+	Redis *Redis // nil means that the crawl is stored in Dir
+	// Postgres has the records if Fixed.Sink is "postgres". For a crawl in Redis, it also has
+	// the rows of exact URLs (see Fixed.Exact).
+	Postgres *Postgres
 }
 
 // Redis names a crawl and the Redis servers that store it.
@@ -32,7 +34,7 @@ type Redis struct {
 
 // Postgres names a database.
 type Postgres struct {
-	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE, or keywords and values
+	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE, or text such as "host=h user=u"
 	Password  string // replaces the password in URL; empty means the one in URL
 	NoMigrate bool   // do not bring the schema up to date
 }
@@ -47,7 +49,7 @@ type Config struct {
 	Seeds     []string // Run adds them; a seed without a scheme is tried as https
 	SeedsText string   // stored as the setting "seeds" of a new crawl in Dir, for example the name of a file; empty means Seeds
 	Fixed     Fixed    // settings that are fixed when the crawl is created
-	Hosts     []Host   // settings of some hosts. Like Fixed, they are stored, except headers; nil means the stored ones
+	Hosts     []Host   // settings of some hosts, stored like Fixed, but without the headers; nil means the stored ones
 
 	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
@@ -59,7 +61,7 @@ type Config struct {
 	MaxQueued   uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
 	Rate        float64       // requests per second of this process; 0 means no limit
 	Bandwidth   int64         // bytes of answers per second that this process receives, on average; 0 means no limit
-	Retries     int           // attempts after a failed first one; 0 means 3, fetcher.NoRetries means none
+	Retries     int           // further attempts after the first one has failed; 0 means 3, fetcher.NoRetries means none
 	Grace       time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
@@ -78,8 +80,8 @@ type Config struct {
 	Wait    int     // with Redis, number of replicas that must have the links of a page before the page is completed
 
 	// OnPage is called for each page (status 2xx of a wanted type) before the page is
-	// completed. Many goroutines call it at once. An error, or a panic, queues the page
-	// again.
+	// completed: before its result and its links are stored. Many goroutines call OnPage at
+	// once. An error, or a panic, queues the page again.
 	//
 	// OnPage can be called more than once for a page: after an error, after a crash,
 	// and if the lease ends during the call. Page.EventID is the same each time, so
@@ -100,7 +102,7 @@ type Config struct {
 	//
 	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
 	// the run, Run delivers the remaining events for at most Grace. The caller must
-	// close the sink after Close.
+	// close the sink, but only after Crawl.Close.
 	Events *events.Config
 
 	Logger *slog.Logger // nil discards all messages

@@ -138,7 +138,8 @@ func TestStatusOfWorker(t *testing.T) {
 func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 	h := handle(t)
 	var calls errgroup.Group
-	calls.Go(func() error { // takes longer than a process waits for the lock of the directory
+	// This call takes about 3 s. A process waits only lockTime (2 s) for the lock of the directory.
+	calls.Go(func() error {
 		_, err := h.Report(t.Context(), 3*time.Second)
 		return err
 	})
@@ -153,8 +154,9 @@ func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestKeptHandle: while a Handle keeps the crawl open, its outboxes can find the end of the
-// records, and another call of Keep has no effect. Close and release close the crawl once.
+// TestKeptHandle: after Keep, a second Keep has no effect, and the outboxes of the Handle can
+// compute their lag. After Close has closed the kept crawl, release returns no error, and the
+// outboxes still work.
 func TestKeptHandle(t *testing.T) {
 	h := handle(t)
 	release, err := h.Keep(t.Context())

@@ -37,8 +37,9 @@ func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestSeedsFileIsBoundedByGrace: after MaxTime, a run reads its records only until the
-// grace ends, and keeps the old seeds.jsonl.
+// TestSeedsFileIsBoundedByGrace: at its end, a run reads its records to write seeds.jsonl.
+// After MaxTime, the run stops this reading before Config.Grace is over, and keeps the old
+// seeds.jsonl.
 func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	var log bytes.Buffer
 	c, err := Open(t.Context(), Config{

@@ -14,7 +14,7 @@ import (
 )
 
 // OnPage can be called more than once for a page. With package inbox, this OnPage writes
-// to Postgres only once for each page and round.
+// to Postgres only once for each Page.EventID.
 func ExampleConfig_onPageOnce() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

@@ -177,8 +177,8 @@ func exampleSite() *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// inTempDir changes to a new temporary directory. The function leave changes back and
-// removes it.
+// inTempDir changes to a new temporary directory. The function leave returns to the previous
+// directory and removes the temporary one.
 func inTempDir() (leave func()) {
 	before, err := os.Getwd()
 	if err != nil {

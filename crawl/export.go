@@ -15,9 +15,10 @@ type Exported struct {
 	Dirs int // directories of workers; 0 if the records are rows of a Postgres
 }
 
-// Export writes the records of a crawl in Redis to w, one line for each round of a
-// URL. It reads them from Postgres or from the workers' directories. The argument dirs
-// names these directories, or directories that contain them; empty means l.Dir.
+// Export writes the records of a crawl in Redis to w. Each URL has one line, and another
+// line for each time that it was queued again after it was finished. Export reads the
+// records from Postgres or from the workers' directories. The argument dirs names these
+// directories, or directories that contain them; empty means l.Dir.
 //
 // If l names a crawl in Redis, records of URLs that are still queued are left out.
 // Without l.Redis, dirs is required. Export sorts in the directory temp and needs 45

@@ -97,7 +97,7 @@ func deviation(f *report.Figure, p float64) float64 {
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
 }
 
-const sigmas = 5 // exceeded by chance once in some million runs
+const sigmas = 5 // a correct filter exceeds this about once in two million tests
 
 // TestFalsePositiveFiguresAgree: at p = 1 %, the estimates agree with each other, with
 // the configured rate and with the real rate.
@@ -124,7 +124,8 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 		t.Errorf("the interval of lost URLs is not around the expected number: %+v", f.Lost)
 	}
 
-	// Far beyond its capacity, the filter loses so many URLs that some are in the shadow sample.
+	// The shadow sample is one URL in 1,024, whose fingerprint the store also keeps in a row. Far
+	// beyond its capacity, the filter loses so many URLs that some are in this sample.
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
@@ -191,7 +192,7 @@ func TestLostWithKnown(t *testing.T) {
 }
 
 // TestLostOfSmallFilter: a small filter has more bits than its number of URLs needs, so it loses
-// fewer URLs than the chain predicts, also if it gets four times as many URLs.
+// fewer URLs than sizing.Chain predicts. Here it gets four times as many URLs as its capacity.
 func TestLostOfSmallFilter(t *testing.T) {
 	stats := frontier.Stats{Books: frontier.Books{Added: 400}, Filter: frontier.FilterStats{Keys: 400, FPR: 5e-5}}
 	chain := sizing.Chain{Keys: 100, FPR: 1e-6}

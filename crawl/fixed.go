@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// Values of fields whose zero value means "as stored".
+// Special values of the fields of Fixed. The zero value of a field means the stored value.
 const (
 	NoLimit                 = -1 // for a Fixed field that limits a number
 	SeedsOnly               = -2 // Fixed.MaxDepth: no link is followed
@@ -173,8 +173,9 @@ func (f *Fixed) find(name string) setting {
 func (f *Fixed) allSettings() []setting { return slices.Concat(f.settings()) }
 
 // adopt sets each unset field to the stored value, or to its default if none is stored.
-// It does not change a field that is set. The store later refuses a value that differs
-// from the stored one. The error names every faulty value.
+// It does not change a field that is set. If such a field differs from the stored value,
+// adopt returns no error, and the store refuses the value later. The error of adopt names
+// every value that is not valid.
 func (f *Fixed) adopt(stored frontier.Settings) error {
 	var errs []error
 	checked := new(Fixed).allSettings()

@@ -127,7 +127,7 @@ func TestWrongHosts(t *testing.T) {
 	}
 }
 
-// TestWrongSave: Records.Save has one of the documented values.
+// TestWrongSave: Validate accepts only the documented values of Records.Save.
 func TestWrongSave(t *testing.T) {
 	for save, valid := range map[string]bool{"": true, "none": true, "html": true, "all": true, "All": false} {
 		if err := (Config{Dir: "d", Records: Records{Save: save}}).Validate(); (err == nil) != valid {

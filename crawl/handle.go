@@ -17,8 +17,8 @@ import (
 
 // Handle inspects and controls a crawl. If a process runs the crawl from the
 // handle's directory, that process answers through its control socket. Otherwise
-// each call opens the crawl and closes it again, and calls on an embedded crawl wait
-// for each other. A Handle is safe for concurrent use.
+// each call opens the crawl and closes it again. In this case, calls on an embedded crawl
+// (a crawl in a directory) wait for each other. A Handle is safe for concurrent use.
 type Handle struct {
 	location Location
 	backend  engine.Backend
@@ -151,7 +151,7 @@ func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Repor
 	return verbReport.ask(ctx, h, probe)
 }
 
-// Audit compares the counters of the books with a new count, for which it reads the
+// Audit compares the counters of the crawl with a new count, for which it reads the
 // whole crawl.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
@@ -197,8 +197,8 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile takes the exact keys that wait in Postgres, and offers them to Redis again.
-// It is safe at any time.
+// Reconcile queues again the exact URLs that are not finished according to Postgres, but are
+// missing in Redis. It can be called at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
@@ -226,15 +226,15 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 }
 
 // Records yields the committed records of the crawl as lines of JSON with their
-// line feeds. Each round of a URL has one record. Records stops after an error.
+// line feeds. A URL has one record for each round: see Retry. Records stops after an error.
 func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// Snapshot calls read with the records that are committed now. Each iteration over them
-// yields the same lines as Records, even if the crawl adds records meanwhile. Snapshot copies
-// records that are not in the files of one directory to a temporary file. It returns the
-// error of read.
+// Snapshot calls read with the records that are committed now, in the form of Records. Each
+// iteration over them yields the same lines, even if the crawl adds records meanwhile. If the
+// records are not in the files of one directory, Snapshot copies them to a temporary file.
+// Snapshot returns the error of read.
 func (h *Handle) Snapshot(ctx context.Context, read func(records iter.Seq2[[]byte, error]) error) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {

@@ -102,7 +102,8 @@ func (p *Postgres) database() (*engine.Database, error) {
 	isURL := err == nil && (target.Scheme == "postgres" || target.Scheme == "postgresql")
 	switch {
 	case isURL && target.User == nil && target.Host != "" && strings.Contains(p.URL, "@"):
-		// A password that begins with digits would be taken for a port, and shown.
+		// In postgres://user:12/x@host/db, url.Parse takes the user for the host, and the
+		// beginning of the password, 12, for the port. Messages would show both.
 		return nil, errors.New(wantPostgres + ": it has an @ behind a / ? or #; " +
 			"write such a character of a user or password as %2F, %3F or %23, and an @ that is not before the host as %40")
 	case isURL:
@@ -131,8 +132,8 @@ func (p *Postgres) Validate() error {
 	return err
 }
 
-// Where returns the database's URL without secrets. It returns "postgres" if the URL
-// has the form of keywords and values.
+// Where returns the database's URL without secrets. It returns "postgres" if p.URL is a text
+// such as "host=h user=u".
 func (p *Postgres) Where() string {
 	d, err := p.database()
 	if err != nil {

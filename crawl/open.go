@@ -24,9 +24,9 @@ func Run(ctx context.Context, config Config) error {
 	return errors.Join(err, c.Close())
 }
 
-// Open opens a crawl to run it, and creates it if there is none. It takes the lock
-// of an embedded crawl; if another process has the lock, the error wraps
-// frontier.ErrLocked. In Redis, this process becomes one of the crawl's workers.
+// Open opens a crawl to run it, and creates it if there is none. If the crawl is stored in
+// a directory, Open takes the lock of this directory. If another process has the lock, the
+// error wraps frontier.ErrLocked. In Redis, this process becomes one of the crawl's workers.
 func Open(ctx context.Context, config Config) (*Crawl, error) {
 	backend, err := config.Location().backend()
 	if err != nil {
@@ -66,7 +66,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), ending: &ending{begun: make(chan struct{})}}, nil
 }
 
-// Close closes the crawl. If Run was called, it must have returned.
+// Close closes the crawl. It must not be called while Run runs.
 func (c *Crawl) Close() error {
 	c.endServing()
 	return c.ses.close()
@@ -130,7 +130,7 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, purpose
 // Rebuilt is the result of a Rebuild.
 type Rebuilt struct {
 	Lost       *LostError        // why the crawl was restored from Postgres; nil if Redis had it
-	Reconciled *exact.Reconciled // exact keys that were offered again; nil if they are not in Postgres
+	Reconciled *exact.Reconciled // exact URLs that were queued again; nil if Postgres has no exact URLs
 	Loss       *Loss             // set by AcceptLoss
 	Keys       uint64            // URLs in the filter
 }
@@ -139,15 +139,15 @@ type Rebuilt struct {
 type Loss = engine.Loss
 
 // Rebuild rebuilds the filter of a crawl after the filter was lost. For a crawl in
-// Redis it needs the records of all workers in l.Dir. It also queues again the exact
-// keys that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it
-// from Postgres. Workers must not run during Rebuild.
+// Redis it needs the records of all workers in l.Dir. It also queues again the exact URLs
+// that are not finished according to Postgres. If Redis has lost the whole crawl, Rebuild
+// restores the crawl from Postgres. Workers must not run during Rebuild.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }
 
-// AcceptLoss is Rebuild for an embedded crawl whose newest file of records is shorter
-// than its committed length. The crawl goes on without the missing records.
+// AcceptLoss is Rebuild for a crawl in a directory whose newest file of records has lost
+// committed records at its end. The crawl goes on without the missing records.
 func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.AcceptLoss)
 }
@@ -188,8 +188,8 @@ func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt
 }
 
 // Delete removes a crawl from Redis and from Postgres, and returns how many keys
-// Redis had. The records in workers' directories stay. An embedded crawl is
-// removed with its directory, by the caller.
+// Redis had. The records in workers' directories stay. Delete returns an error for a crawl
+// that is stored in a directory: to delete such a crawl, remove the directory.
 func Delete(ctx context.Context, l Location) (keys int, err error) {
 	backend, err := l.backend()
 	if err != nil {

@@ -104,7 +104,7 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 	return max(now.Sub(lag.Oldest).Seconds(), 0)
 }
 
-// committedEnd has the end of the committed records of an embedded crawl that this
+// committedEnd has the end of the committed records of a crawl in a directory that this
 // process does not run. If no other process runs the crawl either, the method position
 // opens the store, and so locks it for a moment. To do this rarely, position keeps the
 // end until the directory changes.

@@ -46,8 +46,8 @@ func TestPositionOfDyingProcess(t *testing.T) {
 	}
 }
 
-// TestWaitForOtherCallEndsWithContext: a call that waits for another call of the Handle ends
-// with its context.
+// TestWaitForOtherCallEndsWithContext: while a call waits for another call of the Handle, the
+// end of its context ends the waiting call.
 func TestWaitForOtherCallEndsWithContext(t *testing.T) {
 	h := newHandle(Location{Dir: t.TempDir()}, nil)
 	if err := h.lock(t.Context()); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// memorySink counts events by id. While away is set, it accepts none.
+// memorySink counts events by id. While away is set, it accepts no events.
 type memorySink struct {
 	mu   sync.Mutex
 	away bool

@@ -165,8 +165,8 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 }
 
 // sumUp completes r with the state of the store. If the store is unavailable, sumUp
-// waits for it. After a stop it does not wait, because Run must return within the
-// grace.
+// waits for it. After a stop it does not wait, because Run must return within
+// Config.Grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -295,8 +295,8 @@ func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults 
 	return fresh, faults, err
 }
 
-// PrivateHeaders returns the names of headers that are sent to the origins of
-// seeds only.
+// PrivateHeaders returns the names of the headers that are sent only to the origins of
+// seeds.
 func (c *Crawl) PrivateHeaders() []string { return c.ses.client.PrivateHeaders() }
 
 // Dir returns the directory that has the records, the report and the control

@@ -153,8 +153,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// copyRefused copies the refused seeds in a file to w, and leaves out repeated lines. It
-// keeps a hash of 8 bytes in memory for each line.
+// copyRefused copies the lines about refused seeds from a file to w, and leaves out repeated
+// lines. It keeps a hash of 8 bytes in memory for each line.
 func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,7 +169,7 @@ func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	for lines.Scan() {
 		var s lineage.Seed
 		if json.Unmarshal(lines.Bytes(), &s) != nil || s.Why != lineage.Refused {
-			continue // a line that a crash cut off
+			continue // the result of another seed, or a line that a crash cut off
 		}
 		sum := maphash.Bytes(hash, lines.Bytes())
 		if _, twice := known[sum]; twice {

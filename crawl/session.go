@@ -56,7 +56,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: purpose == engine.Steer, // later runs might have private headers, which are sent to these origins only
+		SeedOrigins: purpose == engine.Steer, // later runs might have private headers, which are sent only to these origins
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
@@ -144,8 +144,8 @@ func (a archive) Wants(answer *get.Response) bool {
 // WantsRobots implements fetcher.Archive. A robots.txt is kept only with "all".
 func (a archive) WantsRobots() bool { return a.all }
 
-// requestGrace returns the part of the grace that requests under way can use. The rest
-// is for the steps after them: completions, the summary and closing the store.
+// requestGrace returns the part of the grace that requests under way can use. The rest is
+// for the steps after them: storing the results, the summary and closing the store.
 func requestGrace(grace time.Duration) time.Duration {
 	if grace <= 0 {
 		return fetcher.NoGrace

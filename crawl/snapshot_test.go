@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
-// TestSnapshotOfGrowingCrawl: a table that reads a snapshot twice has a column for each
-// member of its rows, although the crawl adds records with other fields between the two
-// readings.
+// TestSnapshotOfGrowingCrawl: a table reads a snapshot twice. Between the two readings, the
+// crawl adds records with another field. The table has neither these records nor a column
+// for this field.
 func TestSnapshotOfGrowingCrawl(t *testing.T) {
 	c := config(t, site(t))
 	c.MaxPages = 1

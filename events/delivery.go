@@ -30,7 +30,7 @@ const (
 // Reads and sends have goroutines of their own.
 type delivery struct {
 	*relay
-	at     Cursor // the end of the acknowledged events
+	at     Cursor // all events up to this position are settled (see entry)
 	saved  Cursor // the cursor in Progress
 	read   Cursor // the end of the events that were read
 	window []*entry
@@ -39,7 +39,7 @@ type delivery struct {
 	ready  []*lane // lanes that have an event to send, and no event that is being sent
 	letter []DeadLetter
 
-	sending, calls int // the number of events that are being sent, and of the calls of Send that run
+	sending, calls int // numbers of events that are being sent, and of calls of Send that have not returned
 	reading        bool
 	atEnd          bool      // the last read found nothing
 	nextRead       time.Time // no read begins before this time, which is set after an error of the outbox

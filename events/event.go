@@ -40,7 +40,8 @@ type Event struct {
 // crawl got when it was created.
 func Source(crawl string) string { return "urn:crawler:" + crawl }
 
-// ID returns the id of the event for an item in a round.
+// ID returns the id of the event for an item in a round. The round is 0 at first. It is larger
+// after the item was finished and queued again.
 func ID(item bloomstore.Fingerprint, round uint32) string {
 	return record.EventID(item, int(round))
 }

@@ -90,12 +90,12 @@ func (c Config) withDefaults() (Config, error) {
 // order, one at a time, and the events of different hosts at the same time. Events that
 // were sent but not acknowledged before the end of Run are sent again by the next Run.
 //
-// Each event before the cursor was acknowledged, is a dead letter, or was not wanted by Keep.
-// The cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
-// returns an error that wraps frontier.ErrUnavailable, Run tries again after a pause that
-// grows to half a minute. Every other error of the outbox and the progress ends Run, such
-// as ErrLocked if another process runs the relay, or a *GoneError if events are missing.
-// Run does not close the sink.
+// The cursor passes only events that the sink has acknowledged, that have become dead letters,
+// or that Keep excludes. The cursor is saved soon after it has moved. If the sink is away, or
+// the outbox or progress returns an error that wraps frontier.ErrUnavailable, Run tries again
+// after a pause that grows to half a minute. Every other error of the outbox and the progress
+// ends Run. For example, Run returns ErrLocked if another process runs the relay, and a
+// *GoneError if events are missing. Run does not close the sink.
 func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

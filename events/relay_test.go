@@ -241,9 +241,9 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedBytes: the bytes of dead letters count as bytes of the window until the
-// letters are saved. Here they are not saved, because the sink never answers the first
-// event.
+// TestRefusedBytes: a relay holds at most about 32 MiB of events in memory. Dead letters count
+// towards this limit until they are saved. Here they are never saved, because the sink does not
+// answer the first event, so the cursor cannot pass any event.
 func TestRefusedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
@@ -337,8 +337,9 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// world limits the number of effects of a relay. After the last effect, no call has an
-// effect, as after a kill.
+// world limits the number of steps of a relay, such as the delivery of an event or a save of the
+// cursor. After the last step, calls do nothing and return errKilled, as if the process of the
+// relay were killed.
 type world struct {
 	mu   sync.Mutex
 	left int
@@ -347,7 +348,7 @@ type world struct {
 
 var errKilled = errors.New("killed")
 
-// effect calls a function, unless the process is dead.
+// effect makes one step: it calls do, unless no step is left.
 func (w *world) effect(do func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

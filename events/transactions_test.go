@@ -119,8 +119,8 @@ func TestTransactionKeep(t *testing.T) {
 	}
 }
 
-// TestTransactionTail: the relay waits for more events, and reports the events after its
-// cursor as lag.
+// TestTransactionTail: the relay waits for an event that is committed later, and delivers it.
+// The last state then reports no lag.
 func TestTransactionTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(3, 7), new(transactional), new(eventstest.Progress)

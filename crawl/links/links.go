@@ -18,7 +18,9 @@ import (
 type Link struct {
 	Source string `json:"source"` // URL of the page
 	record.Edge
-	Round int `json:"round,omitempty"` // round of the page's record
+	// Round is the round of the page's record. It is 0 for the first record of a page. A new
+	// round begins each time the page is queued again after it was finished.
+	Round int `json:"round,omitempty"`
 }
 
 // Source has the records and the links of a crawl. Each call of one of its functions
@@ -89,10 +91,10 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets skips a number of broken records, and returns the URLs of the n broken
-// records that follow. It leaves out a URL that has a record of a later round. The result
-// last has the last rounds of URLs, if they are not 0. The result more reports whether further
-// broken records follow.
+// brokenTargets skips a number of records whose outcomes are broken according to isBroken, and
+// returns the URLs of the n such records that follow. It leaves out a URL if another record of
+// the URL has a later round. The result last has the last rounds of URLs, if they are not 0.
+// The result more reports whether further records with broken outcomes follow.
 func (s Source) brokenTargets(skip, n int) (targets map[string]target, last map[string]int, more bool, err error) {
 	targets, last = make(map[string]target), make(map[string]int)
 	seen := 0

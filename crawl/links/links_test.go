@@ -97,8 +97,8 @@ func TestBrokenByLastRound(t *testing.T) {
 	}
 }
 
-// TestBrokenLinksOfLastRound: a link that a page had only before its last round is not
-// broken.
+// TestBrokenLinksOfLastRound: Broken leaves out a link that a page had only before its last
+// round.
 func TestBrokenLinksOfLastRound(t *testing.T) {
 	s := source([]record.Record{
 		page("mended", "ok", 200, 1), page("mended", "ok", 200, 0), page("once", "ok", 200, 0),

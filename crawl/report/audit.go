@@ -34,8 +34,9 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 }
 
 // AddEstimate adds a term that compares the number of added URLs with an estimate from
-// the fill of the filter. The difference can be up to 5σ plus one URL, because an
-// estimate of few URLs changes in steps of whole bits.
+// the fill of the filter. A difference of up to 5 standard errors plus one URL counts as
+// balanced. The one URL is for small crawls: only whole bits can be set, so an estimate of few
+// URLs is not precise.
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
 	if math.IsInf(estimate, 1) {

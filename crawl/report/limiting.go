@@ -11,8 +11,7 @@ import (
 
 // Gauges describe a worker and its hosts at one moment. A host is being asked while a
 // request to it is under way. Each host that the worker has leased is being asked, or is in
-// one of the waiting states. Pages that were received and wait for the store are counted in
-// addition.
+// one of the waiting states. The pages in StoreWaiting are counted apart from these hosts.
 type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Relay says how many events a relay still has to deliver. The relay can run in this
-// process, in another one, or not at all.
+// Relay says how many events of the crawl a relay still has to deliver to another program.
+// The relay can run in this process, in another one, or not at all.
 type Relay struct {
 	Name    string  `json:"name"`
 	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all

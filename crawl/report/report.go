@@ -53,7 +53,8 @@ type Report struct {
 	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
-// Exact is the account of exact URLs.
+// Exact is the account of exact URLs, which are stored in rows of their own. For all other
+// URLs, the bulk URLs, the filter decides whether they are new.
 type Exact struct {
 	Keys *ExactKeys `json:"keys,omitempty"` // nil means that the exact keys are in the store of the queue
 	// Recovered counts the new exact URLs that the filter claimed to contain: false
@@ -127,7 +128,7 @@ type CauseCount struct {
 }
 
 // CauseCounts returns the n most frequent causes of the whole crawl, each with its count
-// in this run. The sketch whole must include the counts of the sketch run.
+// in this run. The counts in whole must include the counts in run.
 func CauseCounts(whole, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(whole, run, n) {
@@ -146,8 +147,8 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns the hosts of HostCounts(whole, n), each with its count in the
-// sketch run. The sketch whole must include the counts of the sketch run.
+// HostCountsBeside returns the hosts of HostCounts(whole, n). For each host, it adds the count
+// in run. The counts in whole must include the counts in run.
 func HostCountsBeside(whole, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(whole, n)
 	for i := range counts {
@@ -188,8 +189,10 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
-	Shadow    *Figure `json:"shadow,omitempty"`    // from the shadow sample: the mean over the whole crawl
-	Lost      *Lost   `json:"lost,omitempty"`
+	// Shadow is measured with a sample of the URLs. The URLs of the sample are also stored in
+	// rows. Shadow is the mean over the whole crawl.
+	Shadow *Figure `json:"shadow,omitempty"`
+	Lost   *Lost   `json:"lost,omitempty"`
 }
 
 // Figure is a probability with its 95 % interval.

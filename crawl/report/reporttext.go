@@ -96,8 +96,8 @@ func (n *Run) write(b *strings.Builder) {
 		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
-// writeBooks prints the two sums of the books, and the reasons for refusals with
-// their counts.
+// writeBooks prints Found and Added, each as a sum of other counters. It also prints the counts
+// of the reasons for refusals, and of the outcomes.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
@@ -250,7 +250,8 @@ func (l *Lost) words() string {
 
 func probability(p float64) string { return fmt.Sprintf("%.3g", p) }
 
-// threeDigits formats an expected number with at least three digits.
+// threeDigits rounds an expected number to three significant digits, or to a whole number if
+// the number has four or more digits before the point.
 func threeDigits(x float64) string {
 	if x < 999.5 {
 		return fmt.Sprintf("%.3g", x)

@@ -12,7 +12,7 @@ type Status struct {
 	Running  bool              `json:"running"`
 	Stats    frontier.Stats    `json:"stats"`
 	Progress *fetcher.Progress `json:"progress,omitempty"` // of this process; nil means that it does not run the crawl
-	Shared   *Sharing          `json:"shared,omitempty"`   // nil means that the crawl is embedded
+	Shared   *Sharing          `json:"shared,omitempty"`   // nil means that the crawl is not in Redis
 	Exact    *ExactKeys        `json:"exact,omitempty"`    // nil means that the exact keys are in the store itself
 	Relays   []Relay           `json:"relays,omitempty"`   // relays that deliver the crawl's events
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestDuckDBReadsParquetAndCSV: from Parquet, DuckDB reads the same values as in the JSON
-// lines, with types. From CSV it reads the same number of rows.
+// TestDuckDBReadsParquetAndCSV: DuckDB reads Parquet and finds the values of the JSON lines, in
+// columns of the right types. It also reads CSV and finds the same number of rows.
 func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	tool := installDuckDB(t)
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 2))

@@ -8,7 +8,7 @@ import (
 
 func newBuffer(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 256<<10) }
 
-// jsonLines writes an object with one member for each cell that is not empty.
+// jsonLines writes each row as an object with one member for each cell that is not empty.
 type jsonLines struct {
 	out   *bufio.Writer
 	names []string // names of columns as JSON, each with a colon

@@ -426,8 +426,8 @@ func TestSchemaOfStruct(t *testing.T) {
 	}
 }
 
-// TestEmptyCellAlone: a row of one empty cell is a row for readers of CSV, which skip
-// empty lines.
+// TestEmptyCellAlone: a reader of CSV finds a row that has only one empty cell, although such
+// readers skip empty lines.
 func TestEmptyCellAlone(t *testing.T) {
 	s := Records()
 	got, sums := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title")}, "{\"title\":\"a\"}\n{}\n{\"title\":\"\"}\n{\"title\":\"b\"}\n")
@@ -437,7 +437,8 @@ func TestEmptyCellAlone(t *testing.T) {
 	}
 }
 
-// TestNumberBeyondFloat: the type that is found for a column fits each number.
+// TestNumberBeyondFloat: the type that Write finds for a column fits each number in the column,
+// even a number that is too large for a float64.
 func TestNumberBeyondFloat(t *testing.T) {
 	const text = "{\"fields\":{\"n\":1}}\n{\"fields\":{\"n\":1e400}}\n"
 	for _, names := range [][]string{nil, {"fields.n"}} {

@@ -39,10 +39,10 @@ func (e *ConditionError) Error() string {
 // or "…". Within quotes, two quotes mean one. The order of the operators, strongest
 // first, is: not, and, or. An error is a *ConditionError.
 //
-// A comparison with a member that the record does not have is false, except != and !~,
-// which are always the opposites of = and ~. An absent bool is false. Members whose type
-// the schema does not have, such as fields.price, are compared as numbers if both sides
-// are numbers, and otherwise as text.
+// A comparison with a member that the record does not have is false. But != and !~ are always
+// the opposites of = and ~, so they are true in this case. An absent bool is false. Members
+// whose type the schema does not have, such as fields.price, are compared as numbers if both
+// sides are numbers, and otherwise as text.
 func (s *Schema) Condition(text string) (*Condition, error) {
 	p := &parser{schema: s, text: text}
 	p.next()

@@ -126,7 +126,7 @@ type SeenURL = redisstore.SeenURL
 // single URLs.
 type Books interface {
 	LocateURL(ctx context.Context, host, url string) (URLState, error)
-	// CountBooks compares the counters of the books with a new count.
+	// CountBooks compares the counters of the crawl with a new count.
 	CountBooks(ctx context.Context) (report.Audit, error)
 	// CommittedRecords returns the records that are committed now.
 	CommittedRecords(ctx context.Context) (RecordSource, error)
@@ -142,8 +142,9 @@ type Upkeep interface {
 	Counters(ctx context.Context) (frontier.Stats, error)
 	// Sharing returns the workers of the crawl, or nil if it is embedded.
 	Sharing(ctx context.Context) (*report.Sharing, error)
-	// ExactKeys counts the keys of the exact set in Postgres. It returns nil if the
-	// crawl has no such set, or if the address of Postgres was not given.
+	// ExactKeys counts the keys of the exact set, which has a row for each exact URL in
+	// Postgres. It returns nil if the crawl has no such set, or if the address of Postgres
+	// was not given.
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 	// Relay exchanges keys between the exact set and the queue until stop is called.
 	Relay(ctx context.Context) (stop func())
@@ -153,7 +154,8 @@ type Upkeep interface {
 	Err() error
 }
 
-// RecordSource reads the records of a crawl, one for each round of a URL.
+// RecordSource reads the records of a crawl. A URL has one record for each round. A new
+// round begins when a finished URL is queued again.
 type RecordSource interface {
 	Lines() iter.Seq2[[]byte, error]
 	Trail(id string) ([]record.Record, error)

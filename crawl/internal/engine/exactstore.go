@@ -15,7 +15,7 @@ import (
 )
 
 // exactSetting is the name of the setting that a crawl in Redis has if its exact keys
-// are in Postgres.
+// are in Postgres. Exact keys are the fingerprints of exact URLs.
 const exactSetting = "exact-set"
 
 // exactStore is the frontier of a crawl in Redis whose exact keys are in Postgres.

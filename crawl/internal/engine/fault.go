@@ -31,8 +31,8 @@ func (e *LocationError) Error() string {
 // Unwrap returns the cause.
 func (e *LocationError) Unwrap() error { return e.Err }
 
-// errElsewhere returns the error for a part of a crawl in a Postgres whose address was not
-// given. The argument part is "exact keys" or "records".
+// errElsewhere returns the error for a part of a crawl that is in Postgres, if the address of
+// Postgres was not given. The argument part is "exact keys" or "records".
 func errElsewhere(crawl, part string) error {
 	return &LocationError{Crawl: crawl, Problem: "its " + part + " are in Postgres", Postgres: true}
 }

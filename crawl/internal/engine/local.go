@@ -181,8 +181,8 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	return where, nil
 }
 
-// RowsOf opens the records in Postgres of an embedded crawl, without opening the
-// crawl.
+// RowsOf opens the records of an embedded crawl whose records are in Postgres. It does not
+// open the crawl.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
 	set, err := d.storedRows(ctx)
 	if err != nil {

@@ -34,8 +34,8 @@ func (e *LostError) Loss() string {
 		human.Commas(e.kept.Exact), human.Plural(bulk, "other"))
 }
 
-// lostCrawl returns a *LostError for a crawl that is in Postgres but not in Redis, and nil
-// if the crawl is in neither.
+// lostCrawl is called if Redis does not have the crawl. It returns a *LostError if Postgres has
+// the crawl. It returns nil if neither has the crawl.
 func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
 	if h.DB == nil {
 		return nil, nil
@@ -47,8 +47,8 @@ func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
 	if err != nil {
 		return nil, h.DB.explain(err)
 	}
-	// Another worker might be creating the crawl at this moment. It creates the crawl in
-	// Redis before Postgres, so look in Redis once more.
+	// Another worker might be creating the crawl at this moment: first in Redis, then in
+	// Postgres. So look in Redis once more.
 	settings, err := redisstore.StoredSettings(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return nil, &LostError{h.String(), kept}

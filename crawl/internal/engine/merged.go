@@ -57,9 +57,9 @@ func (m merged) merge(read func(record.Reader) error) error {
 	}, read)
 }
 
-// Snapshot calls read with a source whose lines are the same in each reading. Only a
-// record.Reader with an end is such a source. Snapshot copies the lines of other sources to a
-// temporary directory.
+// Snapshot calls read with a source whose lines are the same in each reading. If records is a
+// record.Reader, Snapshot passes it on unchanged: its field End fixes the lines. Snapshot
+// copies the lines of other sources to a temporary directory.
 func Snapshot(ctx context.Context, records RecordSource, read func(RecordSource) error) error {
 	readFile := func(all record.Reader) error { return read(all) }
 	switch source := records.(type) {

@@ -16,15 +16,15 @@ type Database struct {
 	NoMigrate bool
 }
 
-// open opens the part of a crawl in the database, or creates it. The argument config
-// names the crawl.
+// open opens the part of a crawl that is in the database, or creates this part. The argument
+// config names the crawl.
 func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
 	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
 	set, err := pgstore.Open(ctx, config)
 	return set, d.explain(err)
 }
 
-// inspect opens the part of an existing crawl in the database.
+// inspect opens the part of an existing crawl that is in the database.
 func (d *Database) inspect(ctx context.Context, name string) (*pgstore.Store, error) {
 	set, err := pgstore.Inspect(ctx, pgstore.Config{DSN: d.DSN, Crawl: name})
 	return set, d.explain(err)
@@ -38,9 +38,9 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("%s: %w", d.Where, err)
 }
 
-// Reconcile takes the exact keys that wait in Postgres, and offers them to the queue
-// again. If refill is true, Reconcile also offers the keys that another worker might be
-// offering at this moment.
+// Reconcile offers to the queue the exact URLs that are not finished according to Postgres, but
+// that the queue does not have. It skips URLs that another worker might be offering at this
+// moment. If refill is true, Reconcile offers all exact URLs that are not finished.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	if e.shared == nil || e.shared.exact == nil {
 		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")
@@ -48,6 +48,6 @@ func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, 
 	return e.shared.exact.Reconcile(ctx, refill)
 }
 
-// ExactElsewhere reports whether the exact keys are in Postgres. For a worker it
-// always returns false.
+// ExactElsewhere reports whether the exact keys are in Postgres. It can be called only in a
+// process that does not crawl: for a worker, the result is always false.
 func (e *Engine) ExactElsewhere() bool { return e.shared != nil && e.shared.exactElsewhere }

@@ -113,7 +113,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 
 // inspectEngine returns the engine of a process that inspects or controls the crawl. The
 // engine has no outputs. If the exact keys are in a Postgres that was not given or does not
-// answer, the calls that need them return an error.
+// answer, the calls that need exact keys return an error.
 func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	if h.DB == nil || !e.exactElsewhere {
@@ -139,7 +139,7 @@ type worker struct {
 	outputs
 	server  *Server
 	keys    *pgstore.Store  // nil means exact keys are in Redis
-	set     *exact.Breaker  // keys behind a circuit breaker
+	set     *exact.Breaker  // passes calls to keys, unless Postgres has just been unavailable
 	output  *exact.Output   // reports finished keys to the set
 	journal *record.Journal // nil means records are rows
 }
@@ -147,9 +147,9 @@ type worker struct {
 // open opens the exact keys, then the journal in the worker's directory, and the files
 // of answers. If no directory was given, it chooses one.
 //
-// Finished items are reported to Postgres before their records are written. If records
-// are rows, Postgres stores each report together with its record, and the journal only
-// locks the directory.
+// A worker reports each finished item to Postgres before it writes the record of the item. If
+// records are rows, Postgres stores the report and the record together. The journal then
+// contains no records, and only locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
 	if w.server.DB != nil {
 		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.CDC}
@@ -235,7 +235,9 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errElsewhere(h.String(), "exact keys")
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first: only the settings in Redis say that the crawl has data in Postgres
+	// Delete from Postgres first. If that fails, the settings in Redis still say that Postgres
+	// has data of the crawl.
+	if h.DB != nil {
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

@@ -63,12 +63,12 @@ func (r *rowOutput) Sync() (frontier.Position, error) {
 	return end, err
 }
 
-// rowsName returns the name of an embedded crawl in Postgres: its id, because the
-// directory can be moved.
+// rowsName returns the name under which Postgres stores an embedded crawl. It is the id of the
+// crawl and not the path of the directory, because the directory can be moved.
 func rowsName(id [16]byte) string { return hex.EncodeToString(id[:]) }
 
-// cancelWait unblocks a store that waits for Postgres. A later run repeats the
-// completions that waited.
+// cancelWait unblocks a store that waits for Postgres. The results that waited are not stored.
+// A later run fetches their pages again.
 func (r *rowOutput) cancelWait() {
 	if r != nil && r.release != nil {
 		r.release()

@@ -36,8 +36,9 @@ type sharedEngine struct {
 // Err implements Upkeep. An outage of Redis is temporary, so Err returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books. For a worker with records in files, Position returns the
-// end that record.Journal.Answered returns. For any other process it returns an error.
+// Position implements Books. For a worker with records in files, Position returns the result
+// of record.Journal.Answered: it is settled whether the records before this position count. For
+// any other process it returns an error.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")

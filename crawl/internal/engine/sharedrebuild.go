@@ -22,7 +22,9 @@ import (
 
 // rebuild rebuilds the filter from the records of all workers, and also the counters if
 // they were lost. It collects more state from these records in the argument state. The
-// caller has to offer waiting exact keys again afterwards.
+// caller has to queue the waiting exact URLs again afterwards. In this file, an item waits if
+// it has no outcome yet. An exact item is one that has a key in the exact set. For all other
+// items, the bulk items, the filter decides whether they are new.
 func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
@@ -56,8 +58,8 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 }
 
 // allRecords returns the records of all workers, except those of exact items that
-// wait, because these items will get another record. If the records are rows, there are no
-// records of waiting items: Postgres stores the end of an exact item and its record in one
+// wait, because these items will get another record. If the records are rows, a waiting exact
+// item has no record: Postgres stores the outcome of an exact item and its record in one
 // transaction.
 func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
 	if c.Rows {
@@ -76,7 +78,7 @@ func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store)
 	return merged{ctx, dirs, waitingRefs(ctx, keys, c.Exact), false}, nil
 }
 
-// eachWaiting yields the exact keys that wait.
+// eachWaiting yields the exact keys of waiting items.
 func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry, error] {
 	return func(yield func(exact.Entry, error) bool) {
 		var after bloomstore.Fingerprint
@@ -99,10 +101,11 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 	}
 }
 
-// waitingRefs yields the keys of the records that waiting exact items will get. An item in
-// round 0 may have been a bulk item before. In this case, its record of round 0 belongs to
-// the bulk item, and must not be left out. So waitingRefs yields frontier.PromotedRound for
-// such an item, and rebuildState.parseEnd decides about the records of round 0.
+// waitingRefs yields the keys of the records that waiting exact items will get. The rebuild
+// leaves out records with these keys. But an item in round 0 may have been a bulk item before,
+// unless its class depends only on its URL. A record of round 0 may then belong to the bulk
+// item, and must not be left out. So for such an item, waitingRefs yields a key with the round
+// frontier.PromotedRound, and rebuildState.parseEnd decides about the record of round 0.
 func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {
@@ -144,7 +147,8 @@ func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 	return nil
 }
 
-// addHost adds the host of a URL that was queued, and the scope keys of a seed.
+// addHost adds the host of a URL that was queued. If the URL is a seed, addHost also adds the
+// scope keys of the URL.
 func (m *rebuildState) addHost(canonical string, isSeed bool) error {
 	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
 	if !bounded && !isSeed {
@@ -165,7 +169,7 @@ func (m *rebuildState) addHost(canonical string, isSeed bool) error {
 	return nil
 }
 
-// eachEnd yields the end of each item in records, and collects state from the records.
+// eachEnd yields how each item in records ended, and collects state from the records.
 func (m *rebuildState) eachEnd(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {

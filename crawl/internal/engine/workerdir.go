@@ -139,7 +139,7 @@ func plainName(host string) string {
 	}, host)
 }
 
-// errNoJournal reports a directory that is not a worker's directory and contains none.
+// errNoJournal reports a directory that neither is nor contains a worker's directory.
 var errNoJournal = errors.New("it is not a worker's directory")
 
 // FindJournals returns the workers' directories among dirs and directly below

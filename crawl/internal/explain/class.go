@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// askClass finds the rule that makes the URL exact. The store knows how a URL was found
-// only while the URL waits, and after the URL has failed. For other URLs, askClass
-// applies only the rules about the form of the URL.
+// askClass finds the rule of --exact that applies to the URL. Some rules depend on how the URL
+// was found, which the store knows only while the URL waits, and after the URL has failed. For
+// other URLs, askClass applies only the rules about the form of the URL.
 func (q *query) askClass(context.Context) error {
 	rules := q.src.Exact
 	if rules == nil {

@@ -36,7 +36,7 @@ type Sources struct {
 	Rules       follow.Rules
 	Scope       frontier.Scope
 	Quota       frontier.Quota                          // required if Rules.MaxHosts is set
-	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
+	Fingerprint func(url string) bloomstore.Fingerprint // with the crawl's secret key
 	Locate      func(ctx context.Context, url canon.URL, host string) (*Located, error)
 	Now         time.Time
 
@@ -73,7 +73,7 @@ type Located struct {
 	Trail func(id string) ([]record.Record, error)
 }
 
-// Explain explains a URL as a person types it. If the URL has no scheme, https is assumed.
+// Explain explains a URL that a person has typed. If the URL has no scheme, https is assumed.
 // For a text that is not a URL, Explain returns an Explanation too, and no error. Errors are
 // those of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {

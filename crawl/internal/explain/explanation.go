@@ -39,12 +39,12 @@ type Check struct {
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // if Answer is Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
-	Asked   []string        `json:"asked,omitempty"`   // for the rule scope: a seed must have one of these hosts or domains
+	Asked   []string        `json:"asked,omitempty"`   // for the rule "scope": a seed must have one of these hosts or domains
 	By      string          `json:"by,omitempty"`      // the host, domain or regular expression that decided
 	Words   string          `json:"words"`
 }
 
-// Class says whether the filter or an exact set decides if the URL is new.
+// Class says what decides whether the URL is new: the filter or an exact set.
 type Class struct {
 	Name  string `json:"name"`           // "bulk" means that the filter decides; other names mean that an exact set decides
 	Rule  string `json:"rule,omitempty"` // the rule of --exact that gives the URL this class
@@ -81,15 +81,16 @@ type Address struct {
 	Words   string `json:"words"`
 }
 
-// Filter is the answer of the filter. The filter decides only about bulk URLs, and not
-// about exact URLs such as, by default, seeds.
+// Filter is the answer of the filter. The filter decides only about URLs of the class "bulk".
+// By default, seeds do not have this class.
 type Filter struct {
 	Known  bool    `json:"known"`
-	FPR    float64 `json:"fpr"` // current probability that it claims a URL that was never offered
+	FPR    float64 `json:"fpr"` // current probability that it claims to know a new URL
 	Layers []Layer `json:"layers,omitempty"`
 }
 
-// Layer is one layer of a filter that grows: a URL is known if any layer claims it.
+// Layer is one layer of a filter that grows. The filter claims to know a URL if one of its
+// layers claims to know it.
 type Layer struct {
 	Known bool    `json:"known"`
 	Fill  float64 `json:"fill"` // share of its bits that are set

@@ -57,7 +57,7 @@ func (q *query) verdict() Verdict {
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
 }
 
-// seenWords explains why the filter claims a URL that was never queued.
+// seenWords explains why the filter claims to know a URL that was never queued.
 func (q *query) seenWords() string {
 	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
 	if q.at.Given > 0 {

@@ -83,8 +83,8 @@ func (all records) fingerprint(url string) (print bloomstore.Fingerprint) {
 	return print
 }
 
-// TestWorkerAgrees explains links before a crawl finds them, lets the crawl
-// decide, and explains them again.
+// TestWorkerAgrees explains links before a crawl finds them, lets the crawl decide, and
+// explains them again. The first explanation must say what the crawl then does.
 func TestWorkerAgrees(t *testing.T) {
 	docs, pdf := []*regexp.Regexp{regexp.MustCompile("/docs/")}, []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}
 	for name, rules := range map[string]follow.Rules{
@@ -158,7 +158,7 @@ func agree(t *testing.T, rules follow.Rules) {
 	}
 	for _, reason := range []frontier.Reason{frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonPort} {
 		counted := stats.Refused[reason]
-		if ask("http://h.example/redirect").Store.State == frontier.Done && // its target counts as a link too
+		if ask("http://h.example/redirect").Store.State == frontier.Done && // the target of this redirect counts as a link too
 			ask("http://h.example/target").Verdict.Reason == reason {
 			counted--
 		}

@@ -37,8 +37,8 @@ type Why string
 const (
 	Complete Why = "complete" // all URLs found from the seed have an outcome
 	Limit    Why = "limit"    // some URLs wait: a limit or the user ended the run, or the run goes on
-	Robots   Why = "robots"   // robots.txt forbids the seed, or the URL that it redirects to
-	Dead     Why = "dead"     // the seed failed, or the URL that it redirects to
+	Robots   Why = "robots"   // robots.txt forbids the seed, or the URL to which the seed redirects
+	Dead     Why = "dead"     // the seed, or the URL to which the seed redirects, has failed
 	Refused  Why = "refused"  // the seed was never queued
 )
 

@@ -22,7 +22,8 @@ const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 func Flag(set *pflag.FlagSet, name, description string, valid func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
-		f.DefValue = "0" // pflag's help leaves out the default "0" of types outside pflag, but not "0s"
+		// The help of pflag shows the default "0s" of a type that pflag does not know, but not "0".
+		f.DefValue = "0"
 	}
 	f.Value = &restricted{f.Value, description, valid}
 }
@@ -71,7 +72,8 @@ func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		f.Value = &checkedList{f.Value, list, check}
 		if f.DefValue == "[]" {
-			f.DefValue = "" // pflag's help leaves out the default "" of types outside pflag, but not "[]"
+			// The help of pflag shows the default "[]" of a type that pflag does not know, but not "".
+			f.DefValue = ""
 		}
 		return
 	}

@@ -45,8 +45,8 @@ func TestStringEscapesControls(t *testing.T) {
 	}
 }
 
-// TestWriterEscapesControls: the output does not depend on how the text is
-// split.
+// TestWriterEscapesControls: the output does not depend on how the text is divided among
+// calls of Write.
 func TestWriterEscapesControls(t *testing.T) {
 	text := "a\tb\nü日\U0001f600\u009b\u202e\x1b[5m\x9b\xe2\x80z\xc3\n"
 	want := "a\tb\nü日\U0001f600" + `\u009b\u202e\u001b[5m\ufffd\ufffd\ufffdz\ufffd` + "\n"

@@ -61,8 +61,8 @@ func (l line) write(b *strings.Builder, color bool) {
 	}
 }
 
-// layout arranges a reading in at most height lines of at most width columns, the most
-// important ones first. The arguments height and width must be 1 or more.
+// layout arranges a reading in at most height lines of at most width columns. The most
+// important lines are first. The arguments height and width must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
@@ -102,8 +102,8 @@ func figures(r report.Reading) []cell {
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
-// relayLines returns lines about the lag of a relay, or none if the relay has delivered
-// all events and has no fault.
+// relayLines returns lines about a relay, which delivers the events of the crawl to another
+// program. It returns none if the relay has delivered all events and has no fault.
 func relayLines(r *report.Relay, width int) []line {
 	if r.Events == 0 && r.Away == "" && r.Fault == "" {
 		return nil
@@ -158,7 +158,7 @@ func flow(cells []cell, width int) []line {
 }
 
 // wrap breaks c at its spaces into lines of at most width columns. It cuts off the end of
-// a wider word.
+// a word that is wider than that.
 func wrap(c cell, width int) []line {
 	var lines []line
 	for _, word := range strings.Split(sanitize.String(c.text), " ") {
@@ -185,8 +185,8 @@ func cut(c cell, width int) cell {
 }
 
 // bar returns a line with three parts: a bar that shows how close the end of the crawl is,
-// the time that is left, and the limit that ends the crawl. If the line is too narrow, it
-// leaves out the limit, and then also the bar.
+// the time that is left, and the limit that ends the crawl. If these do not fit into width,
+// the limit is left out. If the rest still does not fit, the bar is left out too.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

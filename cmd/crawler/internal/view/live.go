@@ -35,7 +35,7 @@ type Live struct {
 	w       io.Writer
 	shown   *report.Reading // nil means that the view is not shown
 	width   int             // width of the terminal at the last drawing
-	partial []byte          // the beginning of a line that was written to Printer
+	partial []byte          // text that was written to Printer after the last newline
 }
 
 // Open returns a view on w if w is a terminal, unless TERM is dumb. If NO_COLOR is not
@@ -63,8 +63,8 @@ func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 	return &Live{w: w, size: size, color: color}
 }
 
-// Draw shows r in place of the previous reading. It ignores errors of the terminal,
-// because the crawl goes on.
+// Draw shows r in place of the previous reading. It ignores errors of the terminal, because
+// such an error must not stop the crawl.
 func (l *Live) Draw(r report.Reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,8 +56,8 @@ func TestLastError(t *testing.T) {
 	}
 }
 
-// TestLateRelaysAreShown: the view shows how far relays are behind and why a
-// sink is unavailable, and nothing about a relay that has delivered everything.
+// TestLateRelaysAreShown: the view shows how far relays are behind and why a sink is
+// unavailable. It shows nothing about a relay that has delivered everything.
 func TestLateRelaysAreShown(t *testing.T) {
 	r := busy()
 	r.Relays = []report.Relay{
@@ -161,7 +161,9 @@ func TestNothingElseOnScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width, height := rapid.IntRange(20, 90), rapid.IntRange(12, 30)
 		s := newScreen(width.Draw(t, "width"), height.Draw(t, "height"), rapid.Bool().Draw(t, "reflow"))
-		longest := 18 // a terminal that cuts lines loses the rest of a longer line
+		// A resize without reflow cuts lines that are wider than the screen. So without reflow, each
+		// printed line fits on the narrowest screen.
+		longest := 18
 		if s.reflow {
 			longest = 200
 		}
@@ -192,7 +194,9 @@ func TestNothingElseOnScreen(t *testing.T) {
 				partial += text
 			},
 			"clear": func(t *rapid.T) {
-				if partial != "" { // Clear would print partial unchanged, and the next text would continue its line
+				// Clear would print partial without a newline. Then the next text would follow in the
+				// same line.
+				if partial != "" {
 					fmt.Fprintln(printer)
 					printed, partial = append(printed, partial), ""
 				}

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// screen is a terminal that understands the sequences that Live uses. It keeps all its
-// rows. Unknown sequences are faults, and so are moves to rows that have left the screen.
+// screen is a terminal that understands the sequences that Live uses. It also keeps the
+// rows that have scrolled off the screen. Unknown sequences are faults. Moves of the cursor
+// to rows that have scrolled off the screen are also faults.
 type screen struct {
 	width, height int
 	reflow        bool // true: a resize breaks lines anew; false: a resize cuts lines
@@ -119,7 +120,7 @@ func (s *screen) resize(width, height int) {
 	}
 	s.x = min(s.x, width-1)
 	s.width, s.height = width, height
-	// If the cursor gets too low, rows below it are removed first.
+	// While the row of the cursor is above the new screen, remove the last row.
 	for len(s.rows) > s.y+1 && s.top() > s.y {
 		s.rows = s.rows[:len(s.rows)-1]
 	}
@@ -153,7 +154,8 @@ func (s *screen) rebreak(width int) {
 	s.rows = rows
 }
 
-// lines returns all lines, long ones in one piece, without blanks at the end.
+// lines returns all lines, without blanks at their ends. It joins the rows of a line that
+// takes several rows.
 func (s *screen) lines() []string {
 	var lines []string
 	text := ""

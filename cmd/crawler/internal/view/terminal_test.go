@@ -140,8 +140,8 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// TestNoTerminal: there is no view if the output is not a terminal that can be
-// drawn over.
+// TestNoTerminal: Open returns no view if the output is not a terminal, or if TERM says that
+// the terminal is dumb.
 func TestNoTerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
