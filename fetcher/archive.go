@@ -23,8 +23,9 @@ type Archive interface {
 	Append(packed *warc.Packed) (warc.Location, error)
 }
 
-// finish returns the completion of the item with this outcome and record. The completion first
-// writes the page's links to Config.Edges and its answer to the archive, and then the record.
+// finish returns the frontier.Completion that reports the outcome of the item. Its function
+// Record first writes the page's answer to the archive and the page's links to Config.Edges,
+// and then the record r.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {

@@ -123,8 +123,8 @@ func (a archived) kept() (paths []string) {
 	return paths
 }
 
-// TestArchiveHasAnswers: the archive holds each answer that ended an item, at
-// the place that its record names, and each answer of a robots.txt once.
+// TestArchiveHasAnswers: the archive has the answer of each finished item, at the place that
+// the item's record names. It also has each answer to a request for a robots.txt, once.
 func TestArchiveHasAnswers(t *testing.T) {
 	a, err := crawlKeeping(t, everything{})
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 )
 
 // watch measures the load of the worker and its process once per autoTick. It adjusts the
-// number of hosts asked at once, unless Config.Concurrency sets it.
+// number of hosts asked at once, unless Config.Concurrency sets this number. A host is asked
+// while a request to it is under way. During that time it holds a slot.
 func (c *Crawl) watch(ctx context.Context) {
 	climb := newClimber(c.mostSlots())
 	ticker := time.NewTicker(autoTick)
@@ -54,6 +55,7 @@ func (c *Crawl) watch(ctx context.Context) {
 
 // mostSlots returns the largest number of hosts asked at once if Config.Concurrency is 0.
 // It is at most half of MaxConnections, because requests to late hosts need connections too.
+// A late host is one whose request has taken longer than lateAfter.
 func (c *Crawl) mostSlots() int {
 	if c.cfg.MaxConnections == 0 {
 		return autoMax
@@ -61,9 +63,9 @@ func (c *Crawl) mostSlots() int {
 	return min(autoMax, max(c.cfg.MaxConnections/2, 1))
 }
 
-// finished returns about how many requests have ended. It subtracts the hosts in slots
-// from the requests that began. The number of requests that began would be a bad measure
-// of a gain, because each new slot begins a request at once.
+// finished returns about how many requests have ended: the number of requests that began,
+// minus the number of hosts that hold a slot. The number of requests that began would be a
+// bad measure of a gain, because each new slot begins a request at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
@@ -103,7 +105,7 @@ type load struct {
 // no clock. Its caller calls step once per tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before the last doubling, until it shows a gain; otherwise 0
+	before      float64 // requests per second before a doubling, until its gain is known; otherwise 0
 	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
 	patience    int     // ticks to rest after the next doubling without a gain

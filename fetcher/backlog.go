@@ -13,8 +13,8 @@ import (
 const maxBacklog = 64 << 20
 
 // backlog counts the bytes of pages that wait for the store to complete them. While there
-// are more than maxBacklog, its barrier is shut. Thus an outage of the store does not
-// fill the memory. The zero value is an empty backlog.
+// are more than maxBacklog, its barrier is shut, so that no request starts. Thus an outage
+// of the store does not fill the memory. The zero value is an empty backlog.
 type backlog struct {
 	mu    sync.Mutex
 	bytes int64

@@ -80,8 +80,8 @@ func TestBlobKeepsCauses(t *testing.T) {
 	}
 }
 
-// TestCauseOf: the cause of a failed connection does not name the step. Other causes are
-// the whole text of the error.
+// TestCauseOf: the cause of a failed connection is the text of its error without the prefix
+// "connect: ". The causes of other errors are their whole text.
 func TestCauseOf(t *testing.T) {
 	dial := errors.New("dial tcp 127.0.0.1:7: connect: connection refused")
 	for want, err := range map[string]error{

@@ -7,9 +7,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// TestRecordsHaveTheirClass: the record of an exact URL names its class, and
-// the record of a bulk URL has none. The class of a rule that has no fixed class is
-// the rule's name.
+// TestRecordsHaveTheirClass: the record of a bulk URL has no class. All other records name
+// the class of their URL. The classes after frontier.Listed belong to rules, and have the
+// names of these rules.
 func TestRecordsHaveTheirClass(t *testing.T) {
 	rules, err := exact.NewRules(exact.Rule{Text: "seeds"}, exact.Rule{Text: "host=*.test"}, exact.Rule{Name: "prices", Text: "re=price"})
 	if err != nil {

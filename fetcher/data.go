@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// roomTime is how long the extraction of data waits for memory for the document of the
-// page.
+// roomTime is the longest time for which takeData waits for the memory that the document of
+// a page needs.
 const roomTime = documentTime / 2
 
 // takeData extracts the fields and the main text of a page into its record. The caller

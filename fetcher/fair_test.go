@@ -92,8 +92,9 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 }
 
 // TestHostileHostsDoNotStarveOthers: beside hostile hosts, good hosts get nearly as many
-// requests as without them. If there are thirty times as many hostile hosts as slots, good
-// hosts still get a quarter of these requests.
+// requests as in a crawl without hostile hosts. If there are thirty times as many hostile
+// hosts as slots (Config.Concurrency), good hosts still get at least a quarter as many
+// requests as in a crawl without hostile hosts.
 func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	rng := dice(t)
 	for _, c := range []struct {

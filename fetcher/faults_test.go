@@ -146,7 +146,8 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// frozen is the store of a worker that was frozen while it waited for its first lease.
+// frozen is a store that returns the first lease only after the time naps, as if the worker
+// had been frozen while it waited for the lease.
 type frozen struct {
 	*frontiertest.Memory
 	naps time.Duration
@@ -290,8 +291,8 @@ func TestOutageOfStore(t *testing.T) {
 	}
 }
 
-// TestOutageHoldsUpRequests: while no page can be completed, the worker fetches
-// only as many pages as fit into the backlog, however many hosts it holds.
+// TestOutageHoldsUpRequests: while no page can be completed, the worker fetches only as many
+// pages as fit into maxBacklog bytes, and at most one more for each host.
 func TestOutageHoldsUpRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pages, refs = 4, 9, 4000
@@ -336,7 +337,8 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 	})
 }
 
-// blobs notes the blobs that a store gets.
+// blobs is a store that keeps the blobs (frontier.HostUpdate.Blob, the encoded state of a
+// host) with which Complete is called.
 type blobs struct {
 	frontiertest.Crawl
 	mu  sync.Mutex
@@ -374,7 +376,7 @@ type failingSink struct{ err error }
 
 func (f failingSink) Append(*record.Record) error { return f.err }
 
-// badScope is a scope that fails at first or always.
+// badScope is a scope whose first calls fail with err. The field failures is their number.
 type badScope struct {
 	frontier.Scope
 	failures int

@@ -242,12 +242,12 @@ type Crawl struct {
 	barrier   barrier
 	backlog   backlog
 
-	slots   slots
+	slots   slots         // a host holds a slot while requests to it are under way
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
 	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // calls of Hold that were not released yet
 	held    atomic.Int64  // leases that this worker has
-	ready   atomic.Int64  // held leases that have or need a slot: neither late nor waiting for the delay of their host
+	ready   atomic.Int64  // leases whose host has or needs a slot and is neither late nor waiting for its delay
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 

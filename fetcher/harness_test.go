@@ -27,9 +27,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// All tests of crawls run under testing/synctest. Hours take no time, the starts of
+// Most tests of crawls run under testing/synctest. Hours take no time, the starts of
 // requests are compared to the nanosecond, and a goroutine that outlives Run fails its
-// test.
+// test. Tests that need sockets run in real time.
 
 var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
@@ -146,8 +146,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // wait waits for d. If ctx ends first, it returns the error of ctx. If d is 0, it makes
-// no timer. In a bubble of package synctest, two timers without a delay that fired at
-// the same time have crashed the race detector of Go 1.26.
+// no timer: under synctest, the race detector of Go 1.26 crashed when two timers without
+// a delay fired at the same time.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -325,9 +325,9 @@ func (w *world) stats() frontier.Stats {
 	return stats
 }
 
-// balanced checks that the books match the content of the store and the records (P6
-// in docs/design/promises.md), and that each URL has one record for each round
-// (P5).
+// balanced checks that the books, which are the counters of the store, match the content of
+// the store and the records (P6 in docs/design/promises.md). It also checks that no URL has
+// two records of the same round (P5). A URL that is queued again begins a new round.
 func (w *world) balanced() {
 	w.t.Helper()
 	stats := w.stats()
@@ -359,8 +359,8 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is the time by which a start can be earlier than computed, because the
-// latency of a host is stored between leases in whole microseconds.
+// slack is the time by which a request can start earlier than judgeStarts computes, because
+// the store keeps the latency of a host in whole microseconds between two leases.
 const slack = 4 * time.Microsecond
 
 // judgeStarts compares the calls with policy: no host was requested before it

@@ -15,8 +15,9 @@ import (
 )
 
 // holding is a lease that is being worked on. One goroutine, run, decides what happens
-// next, and each visit has its own goroutine. While the host must get no request for a
-// longer time, no goroutine waits: run has returned, and a timer calls run again.
+// next. Each visit, that is, the request for one item and the work on its answer, has its
+// own goroutine. While the host must get no request for a longer time, no goroutine waits:
+// run has returned, and a timer calls run again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease

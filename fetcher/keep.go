@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after the time delay, and then repeatedly until the
-// lease is released. Thus the lease does not run out during a slow page, a slow OnPage
+// keep extends the lease for the first time when delay has passed, and then repeatedly until
+// the lease is released. Thus the lease does not run out during a slow page, a slow OnPage
 // or a long wait.
 func (h *holding) keep(delay time.Duration, outage backoff) {
 	h.keeping.Add(1)

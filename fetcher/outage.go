@@ -181,7 +181,7 @@ func (c *Crawl) admitted(ctx context.Context, keys []string) (admitted []bool, e
 }
 
 // storeFailed notes an error of the store, and returns errStop. It does not note the error if
-// requests were aborted, because this is probably the cause of the error.
+// requests were aborted, because the abort has probably caused the error.
 func (h *holding) storeFailed(err error) error {
 	if h.hard.Err() == nil {
 		h.note(err)

@@ -56,11 +56,12 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is the text of this error in the crawler's output. The step is "request" and
-// not "connect", because a wire without sockets makes no connections.
+// refusedText is the text of the error in refused, as the crawler shows it. The text begins
+// with "request" and not with "connect", because a wire has no sockets to connect.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
-// down returns a wire on which the first requests for the robots.txt of each host fail.
+// down returns a wire (a network without sockets) on which the first requests for the
+// robots.txt of each host fail. The argument times is the number of these requests.
 func down(bad reply, times int) *wire {
 	return &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
 		return bad, strings.HasSuffix(url, "/robots.txt") && try < times
@@ -83,9 +84,8 @@ func inBackground(t *testing.T, c *fetcher.Crawl) (wait func()) {
 	}
 }
 
-// TestFailureNamesItsCause: the first failure of a robots.txt is counted. Its
-// cause is in the progress and in the records. It is also in the log, once,
-// with the host.
+// TestFailureNamesItsCause: the first failure of a robots.txt is counted. The cause of the
+// failure is in Progress with the host, in the store, in the records, and once in the log.
 func TestFailureNamesItsCause(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -161,8 +161,8 @@ func (s *lastBlob) last() []byte {
 	return s.blob
 }
 
-// TestOutageEnds: the end of an outage is logged once, also if other workers
-// saw its beginning.
+// TestOutageEnds: a worker logs the end of an outage once, even if only another worker saw
+// the beginning of the outage.
 func TestOutageEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second logLines

@@ -49,7 +49,7 @@ func (c *Crawl) opening() <-chan struct{} {
 }
 
 // await waits until requests may start, and reports whether it had to wait. The caller must
-// have a share of the host's slot. await gives that share back while it waits.
+// have called takeSlot. await gives the slot back (dropSlot) while it waits.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
 	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// TestPauseStopsRequests: during a pause no request starts. After it the crawl continues,
-// and keeps the delay of each host.
+// TestPauseStopsRequests: during a pause no request starts. After the pause the crawl
+// continues, and keeps the delay of each host.
 func TestPauseStopsRequests(t *testing.T) {
 	for _, rate := range []float64{0, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -200,8 +200,8 @@ func TestLatencySpacesRequests(t *testing.T) {
 	}
 }
 
-// TestSlowHostsDoNotDelayOthers: with one free slot, a quick host finishes as early as in a
-// crawl without other hosts.
+// TestSlowHostsDoNotDelayOthers: a quick host shares three slots (Config.Concurrency) with
+// three hosts that are slow or fail. It finishes as early as in a crawl without these hosts.
 func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -326,8 +326,8 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-// TestOwnMaxRetryAfter: the policy of a host bounds how long its Retry-After is obeyed, also
-// for the next attempts of its items.
+// TestOwnMaxRetryAfter: MaxRetryAfter in the policy of a host bounds how long the host's
+// Retry-After is obeyed. The bound also applies to the next attempt of the item.
 func TestOwnMaxRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy = "http://own.test/"

@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestBadPortsAreNotRequested: no port of another service is requested. The URL can
-// come from a link, a redirect, a robots.txt, a Sitemap line or a seed. It can also
-// be in the queue of a crawl that is older than this rule.
+// TestBadPortsAreNotRequested: no URL whose port belongs to another service, such as 25 for
+// mail, is requested. The URL can come from a link, a redirect, a robots.txt, a Sitemap
+// line or a seed. It can also be in the queue of a crawl that is older than this rule.
 func TestBadPortsAreNotRequested(t *testing.T) {
 	answers := map[string]reply{
 		"http://a.test/robots.txt": text("Sitemap: http://a.test:110/list.xml"),

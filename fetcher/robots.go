@@ -212,8 +212,8 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	return answer, err
 }
 
-// otherHost returns the header and the turn of a request to a host other than that of the
-// lease.
+// otherHost returns the header of a request to a host other than that of the lease, and the
+// function (see turn) that decides when the request may start.
 func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
 	rules, _ := h.rulesOf(host)
 	delay := h.delayOf(host)

@@ -221,9 +221,9 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
-// TestRobotsAbroadBetweenLeases: a redirected robots.txt is requested without a lease of its
-// host. The delay of that host is kept between this request and the next lease, and
-// between a lease and a later request of this kind.
+// TestRobotsAbroadBetweenLeases: if a robots.txt redirects to another host, the worker
+// requests the target without a lease of that host. The delay of the host is kept between
+// this request and the next lease, and between a lease and a later request of this kind.
 func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {

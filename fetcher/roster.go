@@ -104,7 +104,7 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 
 // start returns how long a request to host must still wait. If this time is 0 and take is
 // true, start notes that the request starts now. The next request then waits for the host's
-// delay, or for the time delay if this worker has no lease of the host.
+// delay. If this worker has no lease of the host, the argument delay is used.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +144,7 @@ func (r *roster) reserve(host string, delay time.Duration) (at time.Time) {
 	return at
 }
 
-// delay stores the time at which a host is due that this worker has not leased.
-// The caller must hold mu.
+// delay stores when a host that this worker has not leased is due. The caller must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
 		delete(r.due.byHost, host)

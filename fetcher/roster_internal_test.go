@@ -30,8 +30,8 @@ func TestPermitInBackoff(t *testing.T) {
 }
 
 // TestRosterReserves: requests to one host that have their connections at the same moment are
-// written one delay apart, before, during and after a lease of the host. The next turn is one
-// delay after the last of them. Without a delay, no request waits.
+// written one delay apart, before, during and after a lease of the host. Another request may
+// start one delay after the last of them. For a host without a delay, no request waits.
 func TestRosterReserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 2 * time.Second

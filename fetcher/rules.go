@@ -136,10 +136,10 @@ func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
-// judgeSitemap applies the rules to a sitemap to which the sitemap at from leads: the target
-// of its redirect or, if listed is true, an entry of the index at from. It may be outside the
-// scope if it is on the same host, or if it is listed and the index is in scope: then a site
-// has named it, as a site names sitemaps in robots.txt.
+// judgeSitemap applies the rules to the sitemap at url. If listed is true, the sitemap at from
+// is an index that lists it. If listed is false, the URL from redirects to it. The sitemap may
+// be outside the scope in two cases: it is on the host of from, or an index in scope lists it.
+// In the second case a site has named the sitemap, as a site names sitemaps in robots.txt.
 func (l *linkSet) judgeSitemap(from, url canon.URL, listed bool) follow.Finding {
 	link := follow.Link{URL: url, Hops: l.hops, Kind: follow.Sitemap}
 	sameHost := url.Host() == from.Host()

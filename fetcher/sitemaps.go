@@ -107,7 +107,7 @@ const (
 )
 
 // takeListing waits until no other sitemap of the host is being visited, because a site
-// may have hundreds, of 50 MB each. It does not wait for items of other classes.
+// may have hundreds, of 50 MB each. If class is not frontier.Sitemap, it does not wait.
 func (h *holding) takeListing(stop context.Context, class frontier.Class) (done func(), err error) {
 	if class != frontier.Sitemap {
 		return func() {}, nil
@@ -174,12 +174,13 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 type earlyLinks struct {
 	*visited
 	counts frontier.LinkCounts
-	failed bool // an offer failed; the completion offers its links and all later ones
+	failed bool // a call of offer failed; the completion offers the links of that call and all later links
 }
 
 // offer offers the links of l, removes them from l, and reports the refused ones. While the
-// store is unavailable, offer waits, unless some of the links are exact: the completion
-// can write exact links to the outbox.
+// store is unavailable, offer waits. But if some of the links are exact (not frontier.Bulk),
+// offer sets failed instead of waiting, and the completion of the sitemap offers the links:
+// while Postgres is unreachable, the store accepts exact links only in a completion.
 //
 // The body stays in memory during the call, so it counts towards the backlog.
 func (e *earlyLinks) offer(l *linkSet) {

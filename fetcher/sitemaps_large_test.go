@@ -64,10 +64,10 @@ func (s *slowStore) Complete(ctx context.Context, id frontier.LeaseID, done []fr
 	return s.Memory.Complete(ctx, id, done, update)
 }
 
-// TestSitemapsInBoundedMemory reads an index of 30 sitemaps with 100,000 URLs
-// each, all at once. Besides the bodies, whose size is limited, the worker
-// holds some thousand URLs of each sitemap. 50,000 URLs of each sitemap would
-// take 80 MiB. URLs beyond 50,000 are counted.
+// TestSitemapsInBoundedMemory reads 30 sitemaps, with 100,000 URLs each, at the same time.
+// Besides the bodies, whose size is limited, the worker holds some thousand URLs of each
+// sitemap. If it held the first 50,000 URLs of each sitemap, these would take 80 MiB. The
+// URLs after the first 50,000 are only counted, as refused.
 func TestSitemapsInBoundedMemory(t *testing.T) {
 	const entries, taken = 100_000, 50_000
 	files := fewer(30)

@@ -242,8 +242,8 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	})
 }
 
-// stoppable returns the world, the config and the seeds of a crawl of many hosts. Each
-// page is answered after the time slow.
+// stoppable returns the world, the config and the seeds of a crawl of many hosts. The
+// argument slow is the time until a page is answered.
 func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
 	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		if strings.HasSuffix(url, "/robots.txt") {
@@ -266,8 +266,8 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 // TestSoftStop: requests under way finish and none is started. All other items go back
 // unchanged, and a second worker finishes the crawl and keeps each host's delay.
 func TestSoftStop(t *testing.T) {
-	// At the first of these times, one request to a host is under way, and the delay before
-	// the second has not ended. At the second time, both requests are under way.
+	// After 1.5 s, one request to each host is under way, and the delay before the host's
+	// second request has not ended. After 10 s, both requests are under way.
 	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 20*time.Second)
@@ -405,8 +405,8 @@ func TestDeadlineWithLowRate(t *testing.T) {
 	})
 }
 
-// TestSeedAnswers: Seeds answers index for index, with the reason for each text
-// that is not a URL.
+// TestSeedAnswers: Seeds returns one answer for each text, in order. The answer for a text
+// that cannot be a seed has the reason.
 func TestSeedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

@@ -26,7 +26,7 @@ type tally struct {
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
 	due       atomic.Bool  // the store may have due hosts that were not leased
 	idle      atomic.Bool  // no lease is held, no URLs are being added, and no host is due
-	delay     atomic.Int64 // in ns: see Gauges.Delay
+	delay     atomic.Int64 // in ns; see Progress.Delay
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -34,7 +34,8 @@ type tally struct {
 	last     *LastError // nil means that no attempt has failed
 }
 
-// hostsCounted and causesCounted are the sizes of a worker's sketches.
+// hostsCounted and causesCounted are the sizes of a worker's sketches. A topk.Sketch counts
+// only the most frequent keys.
 const (
 	hostsCounted  = 1000
 	causesCounted = 100
@@ -154,7 +155,7 @@ func (c *Crawl) Hosts(read func(HostCounts)) {
 	read(c.tally.hosts)
 }
 
-// Progress is what a worker has done since New. The store has the books of the whole
+// Progress is what a worker has done since New. The store has the counters of the whole
 // crawl.
 type Progress struct {
 	Requests   uint64 `json:"requests"` // for pages

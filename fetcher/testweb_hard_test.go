@@ -25,8 +25,8 @@ import (
 // sockets, because the network code enforces the limits of headers, look-ups and addresses.
 const wireOnly = testweb.Headers | testweb.Addresses
 
-// corners returns a test web with few pages, and with the corners of set: the hosts that
-// its hardships add (see package testweb).
+// corners returns a test web with few pages and the hardships of set. These hardships add
+// hosts to the web, which are called corners (see package testweb).
 func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -39,7 +39,8 @@ func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	return web
 }
 
-// TestCorners crawls every corner of the test web that needs no sockets.
+// TestCorners crawls every corner of the test web (see the function corners) that needs no
+// sockets.
 func TestCorners(t *testing.T) {
 	for name, change := range map[string]func(*fetcher.Config){
 		"defaults":          func(*fetcher.Config) {},
@@ -69,8 +70,8 @@ func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
 	return cfg
 }
 
-// TestCornersByTwoWorkers: two workers share one store whose leases are short
-// and whose calls fail.
+// TestCornersByTwoWorkers: two workers crawl the corners with one store, whose leases are
+// short and whose calls sometimes fail. The records are complete and the delays are kept.
 func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -101,8 +102,8 @@ func clientOf(t *testing.T, cfg get.Config) *get.Client {
 	return client
 }
 
-// judge checks the records of a crawl of web, its delays, and the number of URLs
-// that it refused.
+// judge checks a crawl of web: its records, the delays between its requests, and the number
+// of refused URLs.
 func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 	t.Helper()
 	report, err := web.Compare(&w.sink.lines)
@@ -232,8 +233,8 @@ func (h hanging) Close() error {
 	return nil
 }
 
-// TestCornersOnTheWire crawls the corners that need sockets: those with floods of
-// headers, with look-ups of names, and with forbidden addresses.
+// TestCornersOnTheWire crawls over sockets. It visits the corners that need sockets (those
+// with floods of headers, look-ups of names and forbidden addresses) and some others.
 func TestCornersOnTheWire(t *testing.T) {
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {

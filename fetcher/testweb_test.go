@@ -67,8 +67,8 @@ func TestWebWithAllHardships(t *testing.T) {
 	}
 }
 
-// TestWebByTwoWorkers: two workers share one store whose leases are short and
-// whose calls fail.
+// TestWebByTwoWorkers: two workers crawl the test web with one store, whose leases are short
+// and whose calls sometimes fail. The records are complete and the delays are kept.
 func TestWebByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 		}
 		cfg := w.config()
 		cfg.Client, cfg.Rules = client, anywhere
-		cfg.Politeness.DeadAfter = politeness.NeverDead // hosts that live may fail often in a row
+		cfg.Politeness.DeadAfter = politeness.NeverDead // a working host may fail often in a row
 		w.seed(w.worker(cfg), web.Seeds()...)
 		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond))
 		w.crawlByTwo(cfg, web)

@@ -13,8 +13,9 @@ const lastSecond = time.Second
 const (
 	// maxPark is the longest wait for a host's delay during which the lease is kept.
 	maxPark = 20 * time.Second
-	// forever is the patience of a request that continues earlier requests, such as the
-	// next hop of a redirected robots.txt.
+	// forever, as the argument patience of the method turn, means that no wait is too long.
+	// It is for requests that continue earlier ones, such as the next hop of a redirected
+	// robots.txt.
 	forever time.Duration = math.MaxInt64
 )
 

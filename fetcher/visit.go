@@ -147,7 +147,8 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 	return r
 }
 
-// finished returns the completion that ends an item with a record.
+// finished returns the frontier.Completion that reports the outcome of an item to the store.
+// Its function Record writes r to Config.Sink.
 func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	r.Outcome = string(outcome)
 	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0}
@@ -173,7 +174,7 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 }
 
 // again returns the completion after an attempt that failed. The completion queues the item
-// for another attempt, after at least the time minWait. If the attempts are used up, the
+// for another attempt, which starts after minWait or later. If the attempts are used up, the
 // completion finishes the item.
 func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1

@@ -23,8 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Record returns the n-th record of a made-up crawl of some hosts. Its outcome is "ok",
-// or "network" for every seventh record.
+// Record returns record n, from 0, of a made-up crawl. The argument hosts is the number of
+// hosts of the crawl. The outcome is "ok", or "network" for every seventh record.
 func Record(n, hosts int) *record.Record {
 	host := fmt.Sprintf("h%d.example.org", n%hosts)
 	r := &record.Record{

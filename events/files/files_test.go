@@ -221,7 +221,8 @@ func TestGone(t *testing.T) {
 }
 
 // TestDirWithPattern: characters such as * and [ have no special meaning in the name of the
-// directory. Find returns a cursor before the files that were closed since the given time.
+// directory. Find with an earlier time than the records returns a cursor before all of
+// them. Find with a later time returns a cursor after them.
 func TestDirWithPattern(t *testing.T) {
 	for name, cfg := range map[string]record.Config{"plain": {RotateBytes: 1}, "packed": {RotateBytes: 1, Compress: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -302,8 +303,8 @@ func TestOldLine(t *testing.T) {
 	}
 }
 
-// FuzzCursor: parsing a cursor does not change its text. A damaged cursor causes an error and
-// not a panic.
+// FuzzCursor: if there is nothing to read, Read returns the cursor that it was given. A
+// damaged cursor causes an error and not a panic.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"", "1-0", "3-1048576+1-5+2-0", "0-1", "1-00", "1-5+1-5", "+1-1", "1-1+", "99999999999-1", "-1--1"} {
 		f.Add(text)

@@ -23,7 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// worker has the journal of one worker, and a model of the queue.
+// worker has the journal of one worker, and a model of the queue. The completion of a record
+// is the call that tells the queue that the record's item is finished.
 type worker struct {
 	t       testing.TB
 	rng     *rand.Rand
@@ -86,7 +87,8 @@ func (w *worker) sync() {
 	}
 }
 
-// answer ends a completion at random: it is confirmed, refused or stays in doubt.
+// answer chooses an open record at random. The queue confirms or refuses its completion, or
+// does not answer.
 func (w *worker) answer() {
 	if len(w.open) == 0 {
 		return
@@ -131,7 +133,7 @@ func (w *worker) crash() {
 		w.t.Fatal(err)
 	}
 	w.journal = nil
-	if w.rng.IntN(3) == 0 { // as if Close had not written the file of doubts
+	if w.rng.IntN(3) == 0 { // as if Close had not written the list of lines in doubt
 		_ = os.Remove(filepath.Join(w.cfg.Dir, "pages.answered"))
 	}
 	if w.rng.IntN(2) == 0 { // the crash leaves half a line
@@ -156,9 +158,9 @@ func (w *worker) start() {
 
 // TestJournal runs a worker with refused and lost completions, crashes, rotation and
 // packing. At the same time it reads the outbox, sometimes from an old cursor. A record
-// that a void line cancels never becomes an event. A line in doubt does not become an event
-// while its item is queued or leased. In the end, each record whose completion took effect
-// was sent.
+// that a void line cancels never becomes an event. A line is in doubt if the queue did not
+// answer its completion. Such a line does not become an event while its item is queued or
+// leased. In the end, each record whose completion took effect was sent.
 func TestJournal(t *testing.T) {
 	runs := 15
 	if *proof {
@@ -293,9 +295,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateEnd: the outbox does not notice the running worker, and therefore reads all whole
-// lines. A line that was read too early is held back until its completion is answered. Lag
-// counts it until then.
+// TestLateEnd: at first the outbox does not notice that the worker runs, and therefore reads
+// all whole lines. The line whose completion is not answered yet is held back until the
+// answer. Lag counts the held line.
 func TestLateEnd(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

@@ -3,12 +3,15 @@
 // dead letters, which are events that a sink has refused for ever.
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
-// of many workers. Each line is a record. The package decides which lines count, that is,
-// become events. In an embedded crawl, all lines before the position that the crawl's store
-// has committed count. In a journal, lines that a void line cancels do not count. A line of
-// a journal is in doubt as long as it is unknown whether the completion of its record took
-// effect. The package asks the queue about lines in doubt. It owns neither the files
-// (package record) nor the queue.
+// of many workers. Each line is a record or, in a journal, a void line, which cancels an
+// earlier record. The package decides which lines count, that is, become events. In an
+// embedded crawl, all lines before the position that the crawl's store has committed count.
+//
+// In a journal, records that a void line cancels do not count. A worker writes a record to
+// its journal before it reports to the queue that the record's item is finished. The line
+// of the record is in doubt until it is known whether the queue has accepted the report.
+// The package asks the queue about lines in doubt. It owns neither the files (package
+// record) nor the queue.
 package files
 
 import (

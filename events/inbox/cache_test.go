@@ -56,8 +56,9 @@ func (s steps) Add(ctx context.Context, key string, ttl time.Duration) error {
 	return s.Cache.Add(ctx, key, ttl)
 }
 
-// TestCacheLost: the cache is flushed, or its server is killed, at each step of three
-// deliveries. The first delivery fails. The event has one effect.
+// TestCacheLost: an event is delivered four times, and the first delivery fails. The cache is
+// flushed, or its server is killed, at each step of these deliveries. The event has one
+// effect.
 func TestCacheLost(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -114,8 +114,9 @@ type saga struct {
 	services []string
 }
 
-// run runs the saga and reports whether all services agreed. If one did not, the steps
-// before it are compensated. After an error, run must be called again with the same id.
+// run runs the saga and reports whether all services agreed. If a service refuses its step,
+// the steps before this step are compensated. After an error, run must be called again with
+// the same id.
 func (s saga) run(ctx context.Context, id string) (agreed bool, err error) {
 	for step := range s.services {
 		done, err := s.step(ctx, id, step)

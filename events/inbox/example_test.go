@@ -98,8 +98,9 @@ func queryValue[T any](ctx context.Context, pool *pgxpool.Pool, query string) (v
 	return value
 }
 
-// An index of pages has a row for each page, with the round of the page. The order of
-// events does not matter, because an older event changes nothing.
+// An index of pages has a row for each page. Each time that the crawler fetches a page again,
+// the event has a higher round. The order of events does not matter, because an event with a
+// lower round than the row changes nothing.
 func Example_index() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, "CREATE TABLE pages (url text PRIMARY KEY, round int NOT NULL, title text NOT NULL)")

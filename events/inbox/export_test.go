@@ -8,7 +8,8 @@ import (
 // SetClock replaces the clock of an inbox. The default is the clock of its database.
 func (i *Inbox) SetClock(now func() time.Time) { i.now = now }
 
-// Round runs one round of a worker of Work. A round handles at most one event of each type.
+// Round does what a worker of Work does in one round: it handles at most one event of each
+// type.
 func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

@@ -74,7 +74,7 @@ type DB interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Cache stores for some time which events were handled, so that a repeat is answered
+// Cache remembers for some time which events were handled, so that a repeat is answered
 // without Postgres. An event is added only after the commit. A Cache is allowed to lose
 // keys at any time. Its errors only make the inbox slower. A Cache must be safe for
 // concurrent use, and must return quickly if its server is unavailable.

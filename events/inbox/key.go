@@ -37,9 +37,9 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 // they are equal as JSON. The order of names, white space, escapes in strings, and the form of
 // numbers (1, 1.0 and 10e-1) do not matter.
 //
-// The argument omit has JSON Pointers (RFC 6901), such as "/meta/sent_at", to members that
-// can differ between two deliveries, such as the time of sending. The key does not depend
-// on these members. A pointer to a missing member or to an element of an array has no
+// The argument omit has JSON Pointers (RFC 6901), such as "/meta/sent_at". The key does not
+// depend on the members to which they point. Omit members that can differ between two
+// deliveries of an event. A pointer to a missing member or to an element of an array has no
 // effect.
 //
 // Two events with the same content have the same key. So do not use KeyFromJSON for events

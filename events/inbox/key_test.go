@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// TestKeyFromJSONGolden: the keys never change, because consumers have stored them. The sums
-// were computed with sha256sum from the form in the comment.
+// TestKeyFromJSONGolden: the keys never change, because consumers have stored them. Each sum
+// was computed with sha256sum from the text in the comment above its document.
 func TestKeyFromJSONGolden(t *testing.T) {
 	for _, test := range []struct{ document, want string }{
 		// {"1:a#1e0"1:b["2:ünt]}

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMiddleware: a wrapped handler takes effect once per event, although its first call
-// fails. It writes in the transaction of the mark.
+// fails. The handler writes in the transaction that marks the event as handled.
 func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

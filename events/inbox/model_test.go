@@ -56,8 +56,8 @@ var modelGroups atomic.Int32
 
 const backoff = time.Minute
 
-// TestModel compares the results of random calls with the model, in two groups with
-// different windows and a common clock.
+// TestModel compares the results of random calls with the model, in two groups. Each group
+// has a random window. The clocks of both groups show the same time.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

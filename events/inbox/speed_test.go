@@ -24,8 +24,9 @@ func size(small, full int) int {
 	return small
 }
 
-// BenchmarkOnce measures new events and repeats, and for comparison the usual hand-written
-// statement with the same handler. With -cpu 8, eight deliveries are under way at a time.
+// BenchmarkOnce measures deliveries of new events and of repeated events: with Once, with
+// Once and a cache, and for comparison with the usual hand-written statement (naiveMark).
+// With -cpu 8, eight deliveries are under way at a time.
 func BenchmarkOnce(b *testing.B) {
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true})
 	pool := prepare(b, server.DSN())
@@ -211,8 +212,8 @@ func (p *pausing) Swept(deleted int, lag time.Duration) {
 	p.counter.Swept(deleted, lag)
 }
 
-// inTime reports whether the test has more than a minute left. With -timeout 15m the test
-// sweeps only a part of the marks.
+// inTime reports whether the test has more than a minute left. When it returns false, the
+// test ends the sweep, even if expired marks are left.
 func inTime(t *testing.T) bool {
 	deadline, limited := t.Deadline()
 	return !limited || time.Until(deadline) > time.Minute

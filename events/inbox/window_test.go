@@ -158,7 +158,8 @@ func TestSweepBatches(t *testing.T) {
 	}
 }
 
-// TestSweepWithLocked: a mark that a delivery is renewing does not delay Sweep.
+// TestSweepWithLocked: Sweep skips an expired mark that the transaction of a new delivery has
+// locked, and does not wait for that transaction.
 func TestSweepWithLocked(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -373,8 +373,8 @@ func (b beforeBegin) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx
 	return b.Pool.BeginTx(ctx, options)
 }
 
-// TestBackoff: the next attempt waits for the back-off, which doubles up to the maximum,
-// also if the process ends during the attempt.
+// TestBackoff: the next attempt waits for the back-off, which doubles up to the maximum. This
+// is also true if the failure of an attempt was not stored, as when the process ends.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
@@ -468,7 +468,7 @@ func TestWorkConfig(t *testing.T) {
 	}
 }
 
-// TestAway: while its statements fail, Work logs the errors and tries again.
+// TestAway: while the statements of Work fail, Work logs the errors and tries again.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

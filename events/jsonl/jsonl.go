@@ -17,7 +17,7 @@ import (
 
 // Sink writes one line for each event, in the order of the outbox. Each line has the
 // CloudEvents extension attribute cursor, the position after the event. A reader that has
-// lost its place can start a relay with another name at that cursor.
+// lost its place can start a relay (events.Run) with another name at that cursor.
 //
 // An event counts as acknowledged when it was written. If a write fails in the middle of a
 // line, the next write ends the incomplete line first.

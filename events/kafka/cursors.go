@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// position is the last cursor in the topic of cursors that has a given key. Each relay has a
-// key of its own (see events.TransactionalSink).
+// position is the last cursor of one key in the topic of cursors. Each relay has a key of
+// its own (see events.TransactionalSink).
 type position struct {
 	cursor events.Cursor
 	known  bool // false means that no cursor has the key

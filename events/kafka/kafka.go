@@ -1,9 +1,11 @@
 // Package kafka delivers events to a topic of Kafka, or of a broker with the same protocol.
 //
-// It owns producers and the meaning of the brokers' answers. Without a transactional id,
-// events can be repeated after a crash of the relay. With a transactional id, each
-// transaction contains events and the relay's cursor. Then consumers that read only
-// committed records see each event once. The relay decides when a delivery is tried again.
+// It owns the connections to the brokers, and decides what their answers mean for an event.
+// A relay (events.Run) passes the events of a crawl to a sink of this package. The relay's
+// cursor is its position in these events. Without a transactional id, events can be repeated
+// after a crash of the relay. With a transactional id, each transaction contains events and
+// the relay's cursor. Then consumers that read only committed records see each event once.
+// The relay decides when a delivery is tried again.
 package kafka
 
 import (
@@ -71,7 +73,7 @@ func New(cfg Config) (events.Sink, error) {
 	return &producer{cluster: c, client: client, pending: make(map[string]*delivery)}, nil
 }
 
-// cluster has the fields that both sinks of this package need: producer and transactions.
+// cluster has the fields that both types of sink (producer and transactions) need.
 type cluster struct {
 	Config
 	opt []kgo.Opt // the options of each client

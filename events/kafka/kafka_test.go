@@ -403,8 +403,9 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestConnections: brokers with TLS and passwords accept events only from clients that trust
-// them and log in, with each login method.
+// TestConnections: a broker with TLS accepts events only from a client that trusts the
+// broker's certificate. A broker with a password accepts them only from a client that logs
+// in. The test uses each login method.
 func TestConnections(t *testing.T) {
 	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
 	for name, tc := range map[string]struct {

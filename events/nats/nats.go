@@ -2,8 +2,8 @@
 //
 // It owns the connection, and decides what each answer of the server means for an event.
 // Each message has the event's id as its Nats-Msg-Id. The stream drops a message if it has
-// received another one with the same id within its duplicate window. The relay decides when
-// a delivery is tried again.
+// received another one with the same id within its duplicate window. The relay (events.Run)
+// decides when a delivery is tried again.
 package nats
 
 import (

@@ -289,8 +289,8 @@ func TestTLSAndPassword(t *testing.T) {
 	expect(t, open(t, cfg), batch, "certificate")
 }
 
-// TestCredentialsFile: the server identifies users by a token that their account has signed.
-// The file has the token and the key.
+// TestCredentialsFile: the server identifies a user by a token that the user's account has
+// signed. The credentials file has this token and the user's key.
 func TestCredentialsFile(t *testing.T) {
 	operator, operatorKey := key(t, nkeys.CreateOperator)
 	account, accountKey := key(t, nkeys.CreateAccount)

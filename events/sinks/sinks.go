@@ -105,7 +105,8 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 // schemes are the schemes of the URLs that Open accepts.
 var schemes = strings.Fields("- https http nats tls kafka kafka+tls")
 
-// check returns an error if a setting is set that the sink of a scheme does not have.
+// check returns an error if the scheme is unknown, or if c sets a field that sinks with this
+// scheme do not use.
 func (c Config) check(scheme string) error {
 	if !slices.Contains(schemes, scheme) {
 		return errors.New("sink: want -, https://HOST/PATH, nats://HOST/STREAM or kafka://HOST/TOPIC (tls:// and kafka+tls:// over TLS)")

@@ -1,7 +1,7 @@
 // Package webhook delivers events by HTTP POST.
 //
 // It owns the requests and the meaning of their answers. It does not own signatures
-// (package signature). The relay decides when a delivery is tried again.
+// (package signature). The relay (events.Run) decides when a delivery is tried again.
 package webhook
 
 import (

@@ -27,8 +27,8 @@ var seedFlag = flag.Uint64("seed", 0, "run random tests with this seed")
 
 var secret = []byte("a secret of thirty-two bytes....")
 
-// receiver is a webhook server that verifies each request, and keeps the events
-// of those that it answers with 200.
+// receiver is a webhook server that verifies each request. If it answers a request with 200,
+// it keeps the events of the request.
 type receiver struct {
 	*httptest.Server
 	// answer is called for each request. If it returns true, it has answered the request.
@@ -219,7 +219,9 @@ func moody(t *testing.T, batched bool) {
 		}
 		re.mu.Lock()
 		fault := -1
-		// Half of the requests fail. The chance that fewer than 12 of 50 fail is about 1 in 20,000.
+		// Each request fails with a probability of one half, until 12 requests have failed.
+		// There are at least 50 requests. The chance that fewer than 12 of 50 fail is about 1
+		// in 20,000.
 		if left > 0 && random.IntN(2) == 0 {
 			left--
 			fault = left % 6

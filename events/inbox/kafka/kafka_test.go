@@ -181,8 +181,8 @@ func must(t *testing.T, err error) {
 
 func (b *broker) Address() string { return b.addr + " " + b.topic }
 
-// Send produces all copies into one partition, or, if parallel is set, each copy into
-// another partition.
+// Send produces all copies into one partition or, if parallel is set, each copy into a
+// partition of its own.
 func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) {
 	t.Helper()
 	for i := range copies {

@@ -19,8 +19,9 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/nats"
 )
 
-// ackWait is much shorter than the time that a handler can take. Without extensions,
-// messages would be delivered again.
+// ackWait is the time after which the server delivers an unacknowledged message again. It is
+// much shorter than the time that a handler can take, so Run must report to the server that
+// the handler is still running.
 const ackWait = 600 * time.Millisecond
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
@@ -151,8 +152,8 @@ func (idle) CachedInfo() *jetstream.ConsumerInfo {
 
 func (idle) Next(...jetstream.FetchOpt) (jetstream.Msg, error) { return nil, natsio.ErrTimeout }
 
-// TestEndWithCause: Run returns nil when ctx ends, even if the end of ctx has a cause, as
-// after a signal.
+// TestEndWithCause: Run returns nil when ctx ends, even if ctx was cancelled with a cause
+// (context.WithCancelCause).
 func TestEndWithCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("interrupt signal received")) })

@@ -1,5 +1,5 @@
-// Package rediscache stores in Redis which events an inbox has handled, so that repeats are
-// answered without Postgres.
+// Package rediscache is a cache in Redis. It contains the ids of events that an inbox has
+// handled, so that repeats are answered without Postgres.
 //
 // The inbox adds an event only after the commit. If Redis is flushed, evicts keys or is
 // unavailable, Postgres decides, which is only slower. But flush Redis after the database

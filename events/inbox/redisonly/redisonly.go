@@ -61,7 +61,7 @@ type Config struct {
 	Prefix string
 }
 
-// Inbox stores which events a group has handled. It is safe for concurrent use.
+// Inbox remembers which events a group has handled. It is safe for concurrent use.
 type Inbox struct{ cfg Config }
 
 // New returns an inbox. It does not connect.

@@ -197,8 +197,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestRepeats tests the cases of repeats in the package's documentation: what the inbox does
-// when a lease is lost or belongs to another delivery, and when a handler runs again.
+// TestRepeats tests the cases in which a handler can run again (see the package comment). It
+// also tests what Once does if its lease is lost or was taken over by another delivery.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("the process ends before the confirmation", func(t *testing.T) {

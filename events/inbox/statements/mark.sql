@@ -2,7 +2,8 @@
 -- $1  group   $2  id   $3  window in microseconds; null means for ever   $4  current time; null means now()
 -- An expired mark does not count, even if it was not swept yet. If several transactions mark the same event, one
 -- inserts or updates the row. The others wait until that transaction ends. If it has committed, they find its mark.
--- The SELECT finds existing marks, because ON CONFLICT would lock them, which writes to the disk.
+-- For a marked event, WHERE NOT EXISTS prevents the INSERT. Without it, ON CONFLICT would find the mark, but would
+-- also lock the row, which writes to the disk.
 INSERT INTO inbox.seen AS s (grp, id, expires)
 SELECT $1::text, $2::text, coalesce($4::timestamptz, now()) + $3::bigint * interval '1 microsecond'
 WHERE NOT EXISTS (

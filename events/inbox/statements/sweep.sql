@@ -1,8 +1,8 @@
 -- sweep.sql: delete a batch of expired marks of all groups, oldest first. It returns the number of deleted marks, the
 -- microseconds since the earliest of them expired, and the time at which the latest of them expired.
 -- $1  maximum number of marks   $2  current time; null means now()
--- $3  earliest time of expiry to delete; null means no limit
--- Marks that another transaction is renewing are skipped. The caller sets $3 to the time that the statement returned
+-- $3  marks that expired before this time are not deleted; null means no limit
+-- Marks that another transaction has locked are skipped. The caller sets $3 to the time that the statement returned
 -- for the previous batch. Without $3, each batch would read the index from its beginning, past all entries that were
 -- deleted before.
 WITH deleted AS (

@@ -1,6 +1,6 @@
-// Package adaptertest tests the promise of every adapter of the inbox: an event has one
-// effect or becomes a dead letter, regardless of how it is delivered and of what its
-// handler does.
+// Package adaptertest tests the adapters of package inbox, such as those for NATS and Kafka.
+// Every adapter promises that an event has one effect or becomes a dead letter, regardless
+// of how the event is delivered and of what its handler does.
 //
 // The suite depends on no broker. Handlers that end their process run in a child process,
 // which executes the test binary of the adapter.
@@ -106,7 +106,8 @@ func Run(t *testing.T, dsn string, a Adapter) {
 	}
 }
 
-// faulty is how many attempts of a handler fail before one succeeds.
+// faulty is how many attempts of a handler fail, panic or kill the process before an attempt
+// succeeds.
 const faulty = 2
 
 // handler returns the handler of a test. It writes the effect and then fails as fault says,

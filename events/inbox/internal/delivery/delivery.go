@@ -18,7 +18,7 @@ import (
 type Outcome int
 
 const (
-	Handled     Outcome = iota + 1 // the event was handled now or before, so the broker can drop it
+	Handled     Outcome = iota + 1 // the event was handled or stored, now or before
 	Failed                         // the handler failed, and a later attempt might succeed
 	Final                          // the event is a dead letter now
 	Unavailable                    // the inbox failed before the handler ran, or could not store the event
@@ -93,7 +93,7 @@ func (t Target) bury(ctx context.Context, e inbox.Event, messageID string, reaso
 	return err
 }
 
-// Check returns the faults of the settings that all adapters have.
+// Check checks the settings that all adapters have. The error names all faults.
 func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	var errs []error
 	if box == nil {
