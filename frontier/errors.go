@@ -75,7 +75,7 @@ func (stored Settings) Compare(given Settings) error {
 	return &SettingsError{Differ: differ}
 }
 
-// BalanceError reports that a number of the books is not the sum of its parts.
+// BalanceError reports that a number in Books is not the sum of its parts.
 type BalanceError struct {
 	Term         string // "found" or "added"
 	Counted, Sum uint64 // the term's own counter, and the sum of its parts

@@ -2,11 +2,12 @@
 // every URL that was added to a crawl. It queues URLs, leases them to workers,
 // and stores their outcomes.
 //
-// A frontier answers a new URL with Added exactly once in a round, and queues it
-// in the same step. A finished URL that is queued again is in its next round
-// (Item.Round). A frontier leases an item to one worker at a time, and leases a
-// host only when the host is due. docs/design/promises.md lists the promises P1 to
-// P8; package frontiertest tests every implementation against them.
+// A frontier answers a new URL with Added, and queues it in the same step. Only one of
+// several callers that offer the URL gets this answer. A finished URL can be queued again,
+// for example by Control.Retry. Each time begins the next round of the URL (Item.Round). A
+// frontier leases an item to one worker at a time, and leases a host only when the host is
+// due. docs/design/promises.md lists the promises P1 to P8; package frontiertest tests every
+// implementation against them.
 //
 // This package holds interfaces, types and errors. Package localstore implements
 // the interfaces in a directory, and package redisstore implements them in Redis.
@@ -58,8 +59,8 @@ type Store interface {
 }
 
 // Scope is the set of scope keys of the seeds: hosts or domains that the crawl is
-// allowed to enter, and origins such as "https://example.org" that receive
-// private headers. Implementations are safe for concurrent use.
+// allowed to enter, and origins such as "https://example.org" to which headers
+// with secrets may be sent. Implementations are safe for concurrent use.
 type Scope interface {
 	// Admit adds keys; a key cannot be removed. The caller admits the keys of a seed
 	// before it adds the seed.
@@ -91,11 +92,12 @@ func (k QuotaKey) String() string { return k.Group + "\x00" + k.Key }
 
 // Inspector reads the state of a crawl. Its methods change nothing.
 type Inspector interface {
-	// Stats returns the counters. The books balance, even while workers run.
+	// Stats returns the counters. Their Books balance, even while workers run.
 	Stats(ctx context.Context) (Stats, error)
-	// Lookup returns the state of a canonical URL, whose host key is host.
+	// Lookup returns the state of a canonical URL. host is the host key of the URL (see
+	// Offer.Host).
 	Lookup(ctx context.Context, host, url string) (Status, error)
-	// Audit computes the terms of the books from the queue, the filter and the other
+	// Audit computes the numbers of Books from the queue, the filter and the other
 	// structures, not from the counters. All counts of one host are taken at the same
 	// moment. Audit reads the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
@@ -111,8 +113,8 @@ type Control interface {
 	// is stored with the crawl.
 	Pause(ctx context.Context, paused bool) error
 	// Retry queues the failed items of host again and returns their number. An
-	// empty host means all hosts. Each item starts its next round, with no
-	// attempts and no deliveries.
+	// empty host means all hosts. Each item starts its next round, with 0
+	// Attempts and 0 Deliveries.
 	Retry(ctx context.Context, host string) (int, error)
 }
 
@@ -204,10 +206,9 @@ type Completion struct {
 	RetryIn     time.Duration // with Retry
 	Links       []Offer       // outlinks that the rules of the worker accepted
 	Refused     []Refusal     // counts of the outlinks that the rules refused
-	// Unconfirmed reports that the exact set (package exact) was unreachable when the
-	// item finished.
-	// The store writes a note for the set in the step that completes the item
-	// (exact.Outbox).
+	// Unconfirmed reports that the item is finished, but the exact set (package exact) was
+	// unreachable and has not learnt this. In the step that completes the item, the store
+	// writes a note, which the set receives later (exact.Outbox).
 	Unconfirmed bool
 	// Record writes the record of a finished item to the store's Output. The store
 	// calls it at most once for each completion, after the verdicts on the links are

@@ -132,8 +132,8 @@ const (
 )
 
 // PromotedRound is the first round of an exact URL that might have been a bulk URL
-// before. The rounds of the bulk URL begin with 0, and each Control.Retry adds one. So no
-// two records of the URL have the same round.
+// before. The rounds of the bulk URL begin with 0, and each Control.Retry adds one, so they
+// stay far below PromotedRound. So no two records of the URL have the same round.
 const PromotedRound = 1_000_000
 
 // Verdict is the answer to an Offer.

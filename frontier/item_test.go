@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// TestAnswerWords: each answer has a word. Other processes and logs use it instead of
-// the number. The zero value is not an answer.
+// TestAnswerWords: String returns a word for each answer, which other processes and logs use
+// instead of the number. The zero value is not an answer.
 func TestAnswerWords(t *testing.T) {
 	for answer, want := range map[Answer]string{Seen: "seen", Added: "added", Refused: "refused", Deferred: "deferred", 0: "Answer(0)"} {
 		if got := answer.String(); got != want {

@@ -2,7 +2,7 @@ package frontier
 
 import "time"
 
-// Books count the URLs of a crawl. They balance (promise P6) when
+// Books count the URLs of a crawl. They balance (promise P6 of docs/design/promises.md) when
 //
 //	Found = Added + Seen + the sum of Refused
 //	Added = Queued + Leased + Done + Failed
@@ -58,8 +58,8 @@ type Stats struct {
 	// might have been bulk items before. They are queued in a round greater than 0.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
-	// Outbox counts the notes that wait for the exact set. Links in such notes are
-	// not in the books yet.
+	// Outbox counts the notes that wait until the exact set (package exact) can be reached.
+	// Links in such notes are not counted in Books yet.
 	Outbox uint64 `json:"outbox,omitempty"`
 	// MissingRecords is the number of Records that are missing from the files, if
 	// the user has accepted this loss.
@@ -105,7 +105,7 @@ type Status struct {
 	HostDueIn time.Duration `json:"host_due_in"` // 0 means that the host is due now
 }
 
-// Audit holds the terms of the books, counted in the queue, the filter and the
+// Audit holds the numbers of Books, counted in the queue, the filter and the
 // other structures. Added is an estimate from the filter, with a standard
 // error. A store that keeps no data about done items copies Done from its
 // counter.

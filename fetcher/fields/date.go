@@ -22,9 +22,9 @@ var (
 )
 
 // parseDate returns the date in text. If text has a time with its zone, the result is RFC
-// 3339 in UTC. Otherwise it is the day as 2006-01-02. The argument order is the order of
-// day, month and year in dates made of numbers, such as "dmy". If it is empty, a date
-// whose order is not clear is refused.
+// 3339 in UTC. Otherwise it is the day as 2006-01-02. The parameter order says in which
+// order a date made of numbers has its day, month and year, such as "dmy". If order is
+// empty, a date whose order is not clear is refused.
 func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
 		return "", false
@@ -110,8 +110,8 @@ func ordinal(word string) string {
 // threeNumbers matches a date made of numbers.
 var threeNumbers = regexp.MustCompile(`(?:^|\D)(\d{1,4})\s*([./-])\s*(\d{1,2})\s*([./-])\s*(\d{1,4})(?:\D|$)`)
 
-// numericDate finds a date made of numbers. If the argument order is empty, a date with
-// points counts as dmy, and any other date is found only if its order is clear.
+// numericDate finds a date made of numbers. If order is empty, a date with points counts as
+// dmy, and any other date is found only if the order of its numbers is clear.
 func numericDate(text, order string) (string, bool) {
 	found := threeNumbers.FindStringSubmatch(text)
 	if found == nil || found[2] != found[4] {

@@ -7,8 +7,8 @@
 // record does).
 //
 // New compiles everything once. On some pages a selector matches a million times, or is
-// slow. So MaxFieldBytes and MaxPageBytes bound the values of each page, and the caller's
-// GiveUp is called between elements.
+// slow. So MaxFieldBytes and MaxPageBytes bound the values of each page, and the caller can
+// stop an extraction with Page.GiveUp, which is called between elements.
 package fields
 
 import (
@@ -46,9 +46,9 @@ type pattern struct {
 
 // New compiles groups. A page has the fields of every group without a URL, and those of
 // the first group whose URL matches it. If groups without a URL have faults, the error
-// names only these. Otherwise it names every fault. It contains a *SyntaxError for each
-// named fault of a field. If there is no field and no URL in groups, New returns nil
-// Rules.
+// names only the faults of these groups. Otherwise the error names every fault. It contains
+// a *SyntaxError for each named fault of a field. If there is no field and no URL in
+// groups, New returns nil Rules.
 func New(groups ...Group) (*Rules, error) {
 	var (
 		general []string

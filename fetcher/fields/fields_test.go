@@ -34,7 +34,7 @@ func extract(t testing.TB, page string, list ...string) []fields.Found {
 	return rules.For(base).Extract(fields.Page{Root: parse(t, page), Base: base})
 }
 
-// product is a page that has its data in every kind of source.
+// product is a page with values for each kind of source, such as JSON-LD and microdata.
 const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
 <meta property="og:title" content="A lamp"><meta name=Description content=" For
  desks "><meta http-equiv=content-language content=de>
@@ -53,8 +53,8 @@ const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
  <div itemprop=brand itemscope><b itemprop=name>Micro brand</b></div></div>
 </body></html>`
 
-// TestValuesOfSources extracts a value from each source and in each form, from one
-// page.
+// TestValuesOfSources extracts values of one page, from each kind of source and in each
+// form.
 func TestValuesOfSources(t *testing.T) {
 	for _, c := range []struct{ field, want string }{
 		{"a=h1", `"Desk lamp No. 5"`},
@@ -239,8 +239,8 @@ func TestRulesOfURLs(t *testing.T) {
 	}
 }
 
-// TestBoundsOfValues: values are bounded, and a field without a value says that
-// no room was left.
+// TestBoundsOfValues: values are bounded, and Found.Why says that no room was left for the
+// value of the last field.
 func TestBoundsOfValues(t *testing.T) {
 	many := strings.Repeat("<a href=x>some text</a>", 100_000)
 	found := extract(t, "<p>"+many+"</p>"+`<i title="`+strings.Repeat("<\x01", 200_000)+`">`,
@@ -315,7 +315,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// TestGiveUp: reading stops between elements if a page takes too long.
+// TestGiveUp: the extraction stops when GiveUp returns true, and Found.Why says so.
 func TestGiveUp(t *testing.T) {
 	rules, _ := fields.New(fields.Group{Fields: []string{"a=i", "b=p | required"}})
 	asked := 0

@@ -214,9 +214,10 @@ func lastMark(text string) int {
 // leftOver matches the error of cascadia for text after a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the index of the byte of a selector at which its parser stopped. If the
-// error does not contain this index, faultOf returns the index of the last byte of the
-// shortest prefix of the selector that has the same fault.
+// faultOf returns the index of the byte at which a selector is wrong, or the length of the
+// selector if it ends too early. Some errors of cascadia contain this index. For other errors,
+// faultOf finds the shortest prefix of the selector that has the same fault, and returns the
+// index of the last byte of this prefix.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {
 		var bytes int

@@ -21,7 +21,7 @@ type finder interface {
 // MaxFieldBytes, because the conversion drops white space.
 const maxValueBytes = 4 * MaxFieldBytes
 
-// tree is a page with the results of parsing that several fields use.
+// tree is a page, together with results that are computed once and used for several fields.
 type tree struct {
 	Page
 	over    bool // GiveUp returned true
@@ -156,7 +156,7 @@ func writeText(b *strings.Builder, n *html.Node) {
 	}
 }
 
-// hidden reports whether the text of an element is not for readers.
+// hidden reports whether a browser does not show the text of an element.
 func hidden(name atom.Atom) bool {
 	return name == atom.Script || name == atom.Style || name == atom.Template
 }

@@ -87,9 +87,9 @@ func (c *Client) maxBody(request Request) int64 {
 }
 
 // maxPacked returns how many bytes of a compressed body are read from the connection if
-// the body may unpack to limit bytes. A coding adds less than 1 % and some bytes. The
-// decoder reads a whole zstd block, of up to 128 KiB, before it unpacks any of the block.
-// Only a stream of empty blocks needs more bytes on the connection.
+// the body may unpack to limit bytes. Compression makes no data more than 1 % and some bytes
+// longer. The decoder reads a whole zstd block, of up to 128 KiB, before it unpacks any of the
+// block. Only a body with many empty blocks is longer than this.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest
@@ -144,7 +144,8 @@ type wireReader struct {
 	left  int64 // bytes that may still be read; at 0 the body counts as ended
 	ended bool  // the body ended
 	err   error // never io.EOF
-	// grow, unless nil, asks for memory for the bytes read, because a capture holds them too.
+	// grow, unless nil, is called with the number of bytes of each Read. It is set for a
+	// capture, which takes memory for these bytes too.
 	grow func(more int64) error
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
 	RootCAs *x509.CertPool // nil means the system's
 	// InsecureHosts are patterns, as in Rule, of hosts whose certificates are not
-	// verified. The hosts can be servers and the proxy.
+	// verified. A pattern can match a server or the proxy.
 	InsecureHosts []string
 
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout

@@ -180,7 +180,8 @@ type behaviour struct {
 	fails bool
 }
 
-// TestRaceOfAddresses runs in simulated time.
+// TestRaceOfAddresses checks which address race connects to, and how long this takes in
+// simulated time. No other connection may stay open.
 func TestRaceOfAddresses(t *testing.T) {
 	const slow = 20 * time.Second
 	for name, c := range map[string]struct {

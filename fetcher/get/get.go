@@ -8,7 +8,7 @@
 //
 // A request is sent at most once. net/http repeats a GET if a connection that it reuses
 // was reset. That would be a second request within the host's delay. Here such a failure
-// is ErrStale, and the caller repeats the request when the host is due. See onceBody and
+// is ErrStale, and the caller repeats the request after the host's delay. See onceBody and
 // h2.go.
 package get
 
@@ -75,7 +75,7 @@ func (c *Client) Close() { c.close() }
 
 // newTransport returns the transport for HTTP/1.1 and HTTP/2, which makes all connections
 // through d. The proxy is part of d. It is not configured in net/http, because net/http
-// would send names to it.
+// would send the names of hosts to the proxy.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
 	protocols := []string{"h2", "http/1.1"}
 	if config.HTTP1 || config.Capture {

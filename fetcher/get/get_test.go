@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // net/http logs servers that send before they receive a request
+	log.SetOutput(io.Discard) // net/http logs a message if a server sends before it gets a request
 	goleak.VerifyTestMain(m)
 }
 
@@ -214,7 +214,7 @@ func TestGzipBody(t *testing.T) {
 		"nothing":       {wire: []byte{}, want: ""},
 		"beyond limit":  {wire: whole, limit: 100, want: text[:100], truncated: true},
 		"a bomb":        {wire: zipped(strings.Repeat("\x00", 20<<20)), limit: 1000, want: strings.Repeat("\x00", 1000), truncated: true},
-		// An endless stream of empty blocks, which never yields a byte.
+		// 60,000 empty blocks, which yield no byte.
 		"empty blocks": {wire: append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 60_000)...), limit: 1000, want: "", truncated: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -421,8 +421,8 @@ func TestHeadersOfRequest(t *testing.T) {
 	}
 }
 
-// TestPrivateHeaders: a request sends only headers that are known to be
-// harmless, unless it asks for the private ones.
+// TestPrivateHeaders: a request has the private headers only if Request.Private is set.
+// Every header that is not known to be harmless is private.
 func TestPrivateHeaders(t *testing.T) {
 	got := make(chan http.Header, 1)
 	hosts := make(chan string, 1)

@@ -73,8 +73,8 @@ func (h *h2) closeIdle() {
 }
 
 // h2Conn is one HTTP/2 connection. After one of its requests ended with an error, it
-// accepts no more requests, and is closed when the other requests have ended. So nothing
-// more is read from its server.
+// accepts no more requests, and is closed when the other requests have ended. Otherwise the
+// http2 client would continue to read what the server sends.
 type h2Conn struct {
 	client atomic.Pointer[http2.ClientConn]
 	socket *tls.Conn
@@ -94,7 +94,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errNoConn{} // nothing was sent; net/http dials again
 	}
 	if trace := httptrace.ContextClientTrace(request.Context()); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)}) // Request.Sent may wait
+		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)}) // calls Request.Sent
 	}
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {

@@ -21,8 +21,9 @@ type h2Server struct {
 	stream uint32 // of the last request that was read
 }
 
-// rawHTTP2 starts a server that calls serve for each connection after it read a
-// request. It returns the server's address and a config that trusts the server.
+// rawHTTP2 starts a server. On each connection the server reads a request, and then calls
+// serve with the number of the connection. rawHTTP2 returns the server's address and a config
+// that trusts the server.
 func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config Config) {
 	t.Helper()
 	tlsServer, config := secure(t, page("unused"))
@@ -79,8 +80,8 @@ func (s *h2Server) drain() { go io.Copy(io.Discard, s.conn) }
 // maxFlood is the largest number of frames that a flood writes.
 const maxFlood = 500_000
 
-// flood writes frames until the connection fails, and returns their number. It writes many
-// frames at once.
+// flood writes frames until the connection fails, or until there are maxFlood of them, and
+// returns their number. It writes many frames at once.
 func (s *h2Server) flood(write func(*http2.Framer) error) int {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)
@@ -99,7 +100,7 @@ func (s *h2Server) flood(write func(*http2.Framer) error) int {
 	return maxFlood
 }
 
-// floods are frames that do not belong to an answer.
+// Each function in floods writes one frame that is not part of an answer.
 var floods = map[string]func(f *http2.Framer, stream uint32) error{
 	"PING":     func(f *http2.Framer, _ uint32) error { return f.WritePing(false, [8]byte{}) },
 	"PING ack": func(f *http2.Framer, _ uint32) error { return f.WritePing(true, [8]byte{}) },
@@ -263,7 +264,7 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	}
 }
 
-// TestHTTP2OthersGoOn: a request that fails does not end others on its
+// TestHTTP2OthersGoOn: a request that fails does not end the other requests on its
 // connection, but no new request uses that connection.
 func TestHTTP2OthersGoOn(t *testing.T) {
 	begun, reset := make(chan struct{}), make(chan struct{})

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// TestInsecureHosts: the certificate of a matching host is not verified, for each kind of
-// connection and proxy. The certificates of other hosts are verified.
+// TestInsecureHosts: the certificate of a matching host is not verified, with HTTP/2, HTTP/1.1
+// and Capture, with and without a proxy. The certificates of other hosts are verified.
 func TestInsecureHosts(t *testing.T) {
 	s, _ := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
@@ -25,7 +25,7 @@ func TestInsecureHosts(t *testing.T) {
 		"HTTP/1.1 both":    {Proxy: proxy, Capture: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config.DNS, config.InsecureHosts = names.Addr, []string{"*.insecure.example", host} // host is the proxy's too
+			config.DNS, config.InsecureHosts = names.Addr, []string{"*.insecure.example", host} // the proxy has the same host
 			if config.Proxy == "" {
 				config.ConnectTo = []Rule{{Pattern: "*", Addr: host}}
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// drip is the body of a server in memory. It sends some bytes first, then one
-// piece in each interval, until nothing is left or its request ends.
+// drip is the body of an answer. It yields the first bytes at once, then one piece in each
+// interval, until nothing is left or ctx ends.
 type drip struct {
 	ctx      context.Context
 	first    int
@@ -47,7 +47,7 @@ func (d *drip) Read(p []byte) (int, error) {
 
 func (d *drip) Close() error { return nil }
 
-// answering is a network in memory that answers after a time.
+// answering returns a transport that answers each request after a time, without a network.
 func answering(after time.Duration, header http.Header, body func(context.Context) io.ReadCloser) fake {
 	return func(r *http.Request) (*http.Response, error) {
 		select {
@@ -61,7 +61,8 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 	}
 }
 
-// TestLimitsInTime runs in simulated time. The rate is 100 B/s over 10 s.
+// TestLimitsInTime checks, in simulated time, with which error a slow answer ends, and when.
+// The rate of a body must be 100 B/s over each 10 s, except with NoMinRate.
 func TestLimitsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		header time.Duration // until the answer's header is complete
@@ -108,9 +109,9 @@ func TestLimitsInTime(t *testing.T) {
 	}
 }
 
-// TestGrowIsAskedFirst: the client asks for memory before it uses it, and never
-// for more than MaxHeld. Waiting for memory does not count as the server's
-// delay.
+// TestGrowIsAskedFirst: the client calls Grow before it takes memory, in all for at most
+// MaxHeld bytes. The time in Grow does not make a body too slow, but counts towards
+// Config.Timeout.
 func TestGrowIsAskedFirst(t *testing.T) {
 	big := strings.Repeat("<p>some text ", 100_000)
 	for name, header := range map[string]http.Header{"plain": {}, "gzip": {"Content-Encoding": {"gzip"}}, "br": {"Content-Encoding": {"br"}}} {
@@ -228,7 +229,8 @@ func TestDripOnTheWire(t *testing.T) {
 	}
 }
 
-// TestHeaderTimeoutIsNotStale: a reused connection whose server stops answering is not stale.
+// TestHeaderTimeoutIsNotStale: if the server does not answer a request on a reused connection,
+// the error is ErrHeaderTimeout and not ErrStale.
 func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	var requests atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +251,8 @@ func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	}
 }
 
-// TestHeaderFlood: endless headers of each kind are cut at the limit.
+// TestHeaderFlood: if a header has no end, Get returns an error and closes the connection,
+// whatever the header consists of.
 func TestHeaderFlood(t *testing.T) {
 	for name, c := range map[string]struct{ begin, again string }{
 		"one long value":  {"HTTP/1.1 200 OK\r\nX: ", strings.Repeat("x", 1000)},

@@ -45,8 +45,9 @@ func permissionOf(ctx context.Context) *permission {
 	return p
 }
 
-// gated is a connection that writes only while its request is permitted. Getting a
-// connection can take long, and net/http has no hook right before the write.
+// gated is a connection that writes only while its request is permitted. The check is in
+// Write, because getting a connection can take long, and net/http has no hook right before
+// the write.
 type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil means that every write is permitted

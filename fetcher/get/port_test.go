@@ -12,9 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestBadPortsAreRefused: the ports that browsers refuse are refused in any
-// spelling, and Request.Started is not called. URLs with the web's ports and with
-// high ports are requested.
+// TestBadPortsAreRefused: a URL with a bad port is refused, however the URL is written, and
+// Request.Started is not called. URLs with the web's ports and with high ports are requested.
 func TestBadPortsAreRefused(t *testing.T) {
 	asked := 0
 	network := fake(func(*http.Request) (*http.Response, error) { asked++; return nil, errors.New("network") })

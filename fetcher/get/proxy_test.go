@@ -144,7 +144,7 @@ func (p *testProxy) serveSOCKS(conn net.Conn) {
 	})
 }
 
-// hasOnly checks that the proxy received target and no other.
+// hasOnly checks that the proxy received no target other than this one.
 func (p *testProxy) hasOnly(t *testing.T, target string) {
 	t.Helper()
 	p.mu.Lock()

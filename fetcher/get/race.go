@@ -10,7 +10,7 @@ import (
 const (
 	// fallbackDelay is how long the first family of addresses (IPv4 or IPv6) is tried alone.
 	fallbackDelay = 300 * time.Millisecond
-	// leastTry is the shortest time for which one address is tried before the next.
+	// leastTry is the shortest time limit for an attempt to connect to one address.
 	leastTry = 2 * time.Second
 )
 

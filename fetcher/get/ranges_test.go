@@ -135,8 +135,8 @@ func TestAllowNet(t *testing.T) {
 	}
 }
 
-// TestAddressErrorSaysWhatAllows: the networks in the message allow the address, and no
-// other address of its range.
+// TestAddressErrorSaysWhatAllows: the networks in the message allow the address, but not the
+// whole special range.
 func TestAddressErrorSaysWhatAllows(t *testing.T) {
 	for _, p := range append(special4, special6...) {
 		first, last := ends(p)
@@ -157,7 +157,7 @@ func TestAddressErrorSaysWhatAllows(t *testing.T) {
 	}
 }
 
-// dialled counts the connections to one port of every loopback address.
+// dialled listens on a port of 127.0.0.1, and counts the connections.
 func dialled(t *testing.T) (port string, count *atomic.Int32) {
 	t.Helper()
 	count = new(atomic.Int32)
@@ -270,8 +270,8 @@ func TestNamesOfSpecialAddresses(t *testing.T) {
 	}
 }
 
-// TestRedirectIntoTheHouse: a redirect to a special address is an answer. A
-// request for its target is refused.
+// TestRedirectIntoTheHouse: Get returns a redirect to a special address like any other
+// answer. A request for the target of the redirect is refused.
 func TestRedirectIntoTheHouse(t *testing.T) {
 	port, count := dialled(t)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

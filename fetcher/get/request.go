@@ -20,8 +20,9 @@ type Request struct {
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
-	// Started, unless nil, is called once, before connecting. Politeness counts the delay
-	// from this call. Started is not called if URL is invalid or its port is refused.
+	// Started, unless nil, is called once, before connecting. The caller can count the
+	// host's delay from this call. Started is not called if URL is invalid or its port is
+	// refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
 	// the request is written. Connecting can take long. A caller should therefore count
@@ -134,8 +135,8 @@ func contextCause(ctx context.Context, err error) error {
 	return err
 }
 
-// flight collects what httptrace reports about one request. Its callbacks are called from
-// several goroutines, some after Get has returned.
+// flight collects what httptrace reports about one request. httptrace calls the functions of
+// trace from several goroutines, sometimes after Get has returned.
 type flight struct {
 	limits   *limits
 	cancel   context.CancelCauseFunc

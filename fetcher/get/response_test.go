@@ -74,7 +74,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// TestLocation: a Location keeps its bytes if it is not UTF-8.
+// TestLocation: if a Location is not UTF-8, its bytes that are not ASCII are
+// percent-encoded.
 func TestLocation(t *testing.T) {
 	for value, want := range map[string]string{"/a?b#c": "/a?b#c", "/café": "/café", "/caf\xe9?q=\xe9": "/caf%E9?q=%E9"} {
 		r := newResponse(&http.Response{StatusCode: 302, Header: http.Header{"Location": {value}}})

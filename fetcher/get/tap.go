@@ -56,7 +56,7 @@ func (t *tapped) Write(p []byte) (int, error) {
 }
 
 // capture collects the bytes that one request sends and receives. net/http reads ahead in
-// a goroutine of its own. Bytes that it reads after a call of c.give or c.end are not
+// a goroutine of its own. Bytes that it reads after a call of give or end are not
 // captured.
 type capture struct {
 	limit int64 // of the received bytes
@@ -120,8 +120,7 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, co
 	}
 }
 
-// end frees the captured bytes, unless a call of c.give has moved them to a
-// Response.
+// end frees the captured bytes, unless give has moved them to a Response.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

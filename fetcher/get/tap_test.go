@@ -143,7 +143,8 @@ func TestCaptureTLS(t *testing.T) {
 	}
 }
 
-// TestCaptureLimit: the limit also counts the framing of a body.
+// TestCaptureLimit: the limit of a capture also counts the chunk headers of a body, which can
+// be longer than the content.
 func TestCaptureLimit(t *testing.T) {
 	addr := listen(t, nil, func(_ int, conn net.Conn) {
 		conn.Read(make([]byte, 1<<10))
@@ -201,8 +202,8 @@ func TestCaptureManyAtOnce(t *testing.T) {
 	workers.Wait()
 }
 
-// FuzzFinalAnswer: finalAnswer returns a part of the input that net/http reads
-// as the same answer and body.
+// FuzzFinalAnswer: finalAnswer returns a part of its input. From this part, net/http reads the
+// same answer and body as from the whole input.
 func FuzzFinalAnswer(f *testing.F) {
 	for _, wire := range []string{
 		"HTTP/1.1 103 a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabcd",

@@ -53,10 +53,10 @@ func coding(header http.Header) (string, error) {
 // resources. Some servers announce gzip or zstd but send other bytes, which are returned
 // unchanged. The error comes from the connection, from grow or from ctx.
 //
-// gzip needs little memory and is unpacked while it is received. The other codings may need
-// many megabytes for their windows. They are unpacked after the whole body was received, at
-// most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
-// of bodies, and a slow server does not delay others.
+// gzip needs little memory and is unpacked while it is received. The decoders of the other
+// codings may need many megabytes. Such a body is unpacked after it was received
+// as a whole, and at most GOMAXPROCS of them are unpacked at once. So the memory of the
+// decoders is bounded for any number of bodies, and a slow server does not delay others.
 //
 // A brotli or zstd body takes memory before it is unpacked: see unpacking. The function
 // release gives back the memory that the content did not need.
@@ -90,13 +90,13 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 	}, nil
 }
 
-// unpacking is a reader of the content of a brotli or zstd body. It first takes memory for the
-// buffer into which the content is read, and then a place. A body can be unpacked only while it
-// has one of the places. A body with a place never waits for memory. Otherwise there could be a
-// deadlock: the bodies with a place wait for memory, and the bodies with memory wait for a
-// place. At first, unpacking takes memory for 16 times the size of the body. If the content is
-// larger, unpacking gives its place back, takes memory for the largest content, and unpacks the
-// body again.
+// unpacking is a reader of the content of a brotli or zstd body. The channel places has room
+// for the bodies that may be unpacked at once, and a body has a place while it is one of them.
+// unpacking first takes memory for the buffer into which the content is read, and then a
+// place. A body with a place never waits for memory. Otherwise there could be a deadlock: the
+// bodies with a place wait for memory, and the bodies with memory wait for a place. At first,
+// unpacking takes memory for 16 times the size of the body. If the content is larger, unpacking
+// gives its place back, takes memory for the largest content, and unpacks the body again.
 type unpacking struct {
 	ctx    context.Context
 	places chan struct{}
@@ -113,7 +113,7 @@ type unpacking struct {
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.plain.Read(p)
 	u.read += int64(n)
-	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a buffer that is full doubles its size
+	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a full buffer doubles its size, to at most u.taken
 		return n, err
 	}
 	u.leave()

@@ -45,8 +45,8 @@ func packed(t testing.TB, coding, s string) []byte {
 	return b.Bytes()
 }
 
-// coded returns the URL of a server that answers with the current value of
-// wire.
+// coded returns the URL of a server that answers with the bytes in *wire and with the
+// Content-Encoding coding.
 func coded(t testing.TB, coding string, wire *[]byte) string {
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -146,7 +146,8 @@ func TestOddCodings(t *testing.T) {
 	r.Release()
 }
 
-// bombs are bodies that unpack to 32 MiB, need windows of gigabytes, or never yield a byte.
+// bombs returns bodies that unpack to 32 MiB, announce windows or sizes that are too large, or
+// yield no byte.
 func bombs(t testing.TB) map[string][]byte {
 	zeros := strings.Repeat("\x00", 32<<20)
 	const magic = "\x28\xb5\x2f\xfd"

@@ -26,7 +26,8 @@ import (
 
 var discard = log.New(io.Discard, "", 0)
 
-// listen calls serve for each connection, with the number of the connection.
+// listen starts a server and returns its address. The server calls serve for each connection,
+// with the number of the connection, from 0.
 func listen(t *testing.T, wrap func(net.Listener) net.Listener, serve func(n int, conn net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -221,8 +222,8 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreKept counts the connections of requests whose answers end in different
-// ways.
+// TestConnectionsAreKept: requests with different kinds of answers, such as chunked ones and
+// unwanted ones, all use the same connection.
 func TestConnectionsAreKept(t *testing.T) {
 	var opened atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ import (
 )
 
 // Settler is a Voider that also remembers which completions of its records the store has
-// confirmed.
+// confirmed. A completion is the step in which the store marks an item as finished.
 type Settler interface {
 	Voider
 	// Settle is called after the last attempt to complete an item under a lease. The
@@ -62,8 +62,8 @@ func (d *Doubt) add(s Span) {
 	d.Spans = append(d.Spans, s)
 }
 
-// Doubt reads the Doubt that the journal in the reader's directory saved. If its file is
-// missing or damaged, Doubt returns a zero Doubt. This is always safe, because a zero Doubt
+// Doubt reads the Doubt that the journal in the reader's directory saved. If the saved file
+// is missing or damaged, Doubt returns a zero Doubt. This is always safe, because a zero Doubt
 // says nothing about any line.
 func (r Reader) Doubt() (Doubt, error) { return readDoubt(vfs.Default, r.Dir, r.Series) }
 
@@ -103,7 +103,7 @@ const saveAnsweredEvery = 10 * time.Second
 
 // account tracks which records of a journal are settled, and which of these are in doubt. A
 // record is settled when its state cannot change any more: the store confirmed its completion,
-// a void line takes it back, or it stays in doubt.
+// a void line (a later line that cancels the record) is on disk, or the record stays in doubt.
 type account struct {
 	fs   vfs.FS
 	dir  string
@@ -134,12 +134,13 @@ type lineState byte
 const (
 	waiting  lineState = iota
 	counts             // the store confirmed its completion
-	voided             // a void line takes it back
+	voided             // a void line cancels it
 	doubtful           // it is not known whether its completion took effect
 )
 
-// openAccount continues the account of a journal, whose lines end at end. The
-// previous process saved a place Answered. The lines after this place are in doubt.
+// openAccount continues the account of a journal. end is the place where the lines of the
+// journal end. The previous process saved Doubt.Answered. The lines from that place to end
+// are in doubt.
 func openAccount(cfg Config, end Place) (*account, error) {
 	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
@@ -239,8 +240,8 @@ func (a *account) pass() (doubts bool) {
 	return doubts
 }
 
-// save writes the file. The caller must hold a.mu, unless the account is new and not shared
-// yet.
+// save writes the file with the Doubt. The caller must hold a.mu, unless the account is new
+// and not shared yet.
 func (a *account) save() error {
 	text, err := json.Marshal(savedDoubt{doubtFormat, a.doubt})
 	if err == nil {

@@ -60,7 +60,8 @@ func BenchmarkReader(b *testing.B) {
 }
 
 // BenchmarkExport measures the merge of the records of four workers, in files in the page
-// cache. The records are as long as those of real pages, and one in eight is taken back.
+// cache. The records are as long as those of real pages, and a void line cancels one in
+// eight.
 func BenchmarkExport(b *testing.B) {
 	const dirs, each = 4, 100_000
 	e := Export{Temp: b.TempDir()}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// An entry contains the parts of a line on which its export depends. Entries are sorted by
-// item and round, then by lease, then by kind.
+// An entry contains the parts of a line that decide whether the line is exported. Entries are
+// sorted by item and round, then by lease, then by kind.
 const (
 	entryLease = 20 // offset of the lease, after fingerprint and round
 	entryKind  = 36
@@ -31,7 +31,8 @@ func (l *leasedLine) appendEntry(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(l.fetched))
 }
 
-// decide decides for each record of a share whether it is exported.
+// decide decides for each record in s whether the record is exported. All records of an item
+// are in the same share, so the shares do not depend on each other.
 func (x *export) decide(s *exportShare) error {
 	text, err := s.all()
 	if err != nil {
@@ -84,8 +85,8 @@ func (x *export) choose(all entries, indexes []uint32, exported []bool) {
 	}
 }
 
-// chooseEdges selects each part of a page's links once. If a record was appended twice
-// under one lease, the journal has its links twice.
+// chooseEdges selects each part (PageLinks.Part) of a page's links once. If a record was
+// appended twice under one lease, the journal has the links of the page twice.
 func (e entries) chooseEdges(indexes []uint32, exported []bool) {
 	part := int64(0)
 	for _, i := range indexes {
@@ -97,7 +98,7 @@ func (e entries) chooseEdges(indexes []uint32, exported []bool) {
 }
 
 // answer replaces the entries in the file of a share by one byte for each entry of the
-// given kind: 1 if it is exported.
+// given kind. The byte is 1 if the line of the entry is exported, and 0 otherwise.
 func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	if err := s.file.Truncate(0); err != nil {
 		return err
@@ -143,8 +144,8 @@ func (e entries) sorted() []uint32 {
 	return indexes
 }
 
-// firstOf returns the position in indexes of the first entry of a kind or of a later kind.
-// The indexes must be those of the sorted entries of one lease.
+// firstOf returns the position in indexes of the first entry whose kind is at least the given
+// kind. The indexes must be those of the sorted entries of one lease.
 func (e entries) firstOf(indexes []uint32, kind byte) int {
 	i, _ := slices.BinarySearchFunc(indexes, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
 	return i

@@ -14,7 +14,7 @@ type Edge struct {
 type PageLinks struct {
 	Source string `json:"source"` // canonical URL of the page
 	ID     string `json:"id"`     // of the page's record
-	Round  int    `json:"round"`
+	Round  int    `json:"round"`  // as in the record
 	Part   int    `json:"part"`
 	Links  []Edge `json:"links"`
 }
@@ -64,7 +64,7 @@ func (f *Files) AppendEdges(r *Record, edges []Edge) error {
 }
 
 // AppendEdges implements EdgeSink for a journal of the series Links. If a void line
-// takes a record back, its links do not count either.
+// cancels a record, the links of the record do not count either.
 func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
 	j.files.buffer, err = r.appendEdges(j.files.buffer, edges, true)
 	return err

@@ -17,14 +17,15 @@ import (
 )
 
 // Export merges the journals of all workers of a crawl, including dead ones. The result
-// has one record for each item and round.
+// has one record for each item (a URL of the crawl) and each of its rounds.
 //
-// A record that a void line takes back does not count. An item and round may have several
-// other records, because the item is sometimes fetched again. This happens if a worker died
-// between the record and the completion, or if a store lost a completion. Of the records of
-// one lease, only the first line counts. Of the records that are left, the one with the
-// latest fetched_at is exported, and if several have the same time, the one with the
-// greatest lease id. So the result depends only on the lines.
+// A record is written before the store completes its item. If the store then refuses the
+// completion, a void line cancels the record, and the record does not count. An item and
+// round may have several other records, because the item is sometimes fetched again. This
+// happens if a worker died between the record and the completion, or if a store lost a
+// completion. Of the records of one lease, only the first line counts. Of the records that are
+// left, the one with the latest fetched_at is exported, and if several have the same time, the
+// one with the greatest lease id. So the result depends only on the lines.
 //
 // If a worker died between the record and the completion, the item may still wait to be
 // fetched again. The record does not show this, and is exported unless Pending contains the
@@ -50,15 +51,15 @@ type Key struct {
 	Round uint32
 }
 
-// Exported counts the lines of the journals by their result.
+// Exported counts what became of the lines of the journals.
 type Exported struct {
 	Records  uint64 `json:"records"`  // exported
 	Repeated uint64 `json:"repeated"` // not exported, because another record of the item and round is exported
-	Void     uint64 `json:"void"`     // taken back
+	Void     uint64 `json:"void"`     // cancelled by a void line
 	Pending  uint64 `json:"pending"`  // of items that will be fetched again
 	// Damaged counts the lines that could not be read. A power loss may damage lines that
-	// were not synced. No completion depends on them. FirstDamage has the position of the
-	// first damaged line.
+	// were not synced. No item was completed before its line was synced. FirstDamage has the
+	// position of the first damaged line.
 	Damaged     uint64 `json:"damaged"`
 	FirstDamage string `json:"first_damage,omitempty"`
 }
@@ -220,8 +221,9 @@ type leasedLine struct {
 
 var errNoJournal = errors.New("not a journal's line")
 
-// parseLeased finds the keys of a line without parsing all of it. It refuses a line with a
-// zero byte. JSON contains no zero bytes, but a power loss can leave a run of them in a file.
+// parseLeased finds what Export needs in a line, without parsing all of it. It refuses a line
+// with a zero byte. JSON contains no zero bytes, but a power loss can leave a run of them in a
+// file.
 func parseLeased(line []byte) (l leasedLine, err error) {
 	var hasRound bool
 	l.Round, hasRound = parseNumber(line, `"round":`)

@@ -206,7 +206,7 @@ type crowd struct {
 	cfg     []record.Config
 	clock   int64
 	lease   uint64
-	done    map[record.Key]string // the line that took effect last
+	done    map[record.Key]string // URL and time of the record that took effect last
 	pending map[record.Key]bool
 }
 
@@ -427,7 +427,7 @@ func edit(b []byte, offset int, old, new string) []byte {
 }
 
 // TestExportEnds: an export of nothing is empty. An export ends with the error
-// of a missing directory, of the writer, of the pending items or of the caller.
+// of a missing directory, of the writer, of the pending items or of the context.
 func TestExportEnds(t *testing.T) {
 	if lines, sums := exported(t, record.Export{Dirs: []string{t.TempDir()}}); len(lines) > 0 || sums != (record.Exported{}) {
 		t.Errorf("the export of an empty directory has the lines %q, sums %+v", lines, sums)

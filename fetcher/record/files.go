@@ -24,8 +24,8 @@ type Config struct {
 	// OpenArchive opens the archive: a second output in dir, to whose files the records
 	// refer. The archive is synced before the records, and Files.Sync returns the positions
 	// of both outputs as one. OpenArchive is called after dir has been locked. If
-	// OpenArchive is nil or returns nil, Files.Sync returns the entries for files of other
-	// outputs as Open received them.
+	// OpenArchive is nil or returns nil, there is no archive. Files.Sync then returns the
+	// entries for files of other outputs unchanged, as they were in the position for Open.
 	OpenArchive func(dir string) (frontier.Output, error)
 }
 

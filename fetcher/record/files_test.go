@@ -143,9 +143,10 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation tries each write of a run as the first one that fails. All later
-// writes fail too. Then the test simulates a crash, after which all, none or some of the
-// unsynced writes are on disk. It repeats this four times with the files that are left.
+// TestCrashAtEachOperation calls crash with the numbers of most writes of a run. From the
+// write with this number on, all writes fail. Then the test simulates a crash, after which all,
+// none or some of the unsynced writes are on disk. Three more runs follow with the files that
+// are left, and fail from a random write on.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1

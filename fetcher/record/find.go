@@ -23,8 +23,8 @@ func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 // record has a ReferrerID.
 //
 // A page's record is written before the records of the URLs found on the page. So each step
-// stops at the record that the previous step found. In a breadth-first crawl the whole
-// trail costs little more than one pass.
+// reads only up to the record that the previous step found. In a breadth-first crawl, pages
+// near a seed have the first records, so most steps read little.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
 	for key, limit := idOrURL, noLimit; key != "" && len(trail) < MaxTrail; {

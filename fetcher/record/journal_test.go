@@ -34,8 +34,8 @@ func leased(n int, lease byte) *record.Record {
 	return r
 }
 
-// TestJournalLines: a line has the item and the lease of its record. A void
-// line names the record that it takes back.
+// TestJournalLines: a line has the item and the lease of its record. A void line has the item,
+// the round and the lease of the record that it cancels.
 func TestJournalLines(t *testing.T) {
 	dir := t.TempDir()
 	journal := must(record.OpenJournal(record.Config{Dir: dir}))

@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRestOfCutFile: Rest finds the end of the whole lines that are left of the
-// committed bytes of a file. It does not change the position that it gets. Open
-// accepts the position that Rest returns.
+// TestRestOfCutFile: if a file is shorter than its committed length, Rest finds the end of the
+// last whole line in the file. Rest does not change the position that it gets. Open accepts
+// the position that Rest returns.
 func TestRestOfCutFile(t *testing.T) {
 	long := strings.Repeat("x", blockBytes+10)
 	for name, test := range map[string]struct {

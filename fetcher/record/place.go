@@ -27,7 +27,7 @@ func (p Place) Before(q Place) bool {
 // noLimit is a place after every line. A reader with this limit reads all whole lines.
 var noLimit = Place{File: 1 << 30, Offset: math.MaxInt64}
 
-// EndOf returns the place where the records of a position end.
+// EndOf returns the place where the lines of the series end according to position.
 func (s Series) EndOf(position frontier.Position) Place {
 	end := Place{File: 1}
 	for _, f := range position {

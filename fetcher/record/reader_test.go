@@ -340,7 +340,8 @@ func TestJoinReferrersStopsWithContext(t *testing.T) {
 	}
 }
 
-// FuzzJoinReferrers compares the join of random directories with one in memory.
+// FuzzJoinReferrers writes random records, and compares the result of JoinReferrers with that
+// of a map in memory.
 func FuzzJoinReferrers(f *testing.F) {
 	for seed := range uint64(10) {
 		f.Add(seed, uint16(40*seed))

@@ -3,8 +3,8 @@
 //
 // It owns the schema (docs/reference/records.md), the files and their rotation. Files is
 // the output of a crawl in one process. Files.Sync returns the position at which the
-// files end, and a store commits this position together with the completions. After a
-// crash, Open cuts off the bytes after the committed position. A Journal is the output of
+// files end. A store commits this position in the same step as the results of the URLs. After
+// a crash, Open cuts off the bytes after the committed position. A Journal is the output of
 // one of many workers, and Export merges all their journals. The package calls no store
 // and reads no HTML.
 package record
@@ -31,8 +31,8 @@ type Record struct {
 	ReferrerID   string    `json:"referrer_id,omitempty"` // 16 hex digits
 	ID           string    `json:"id"`                    // 16 hex digits; it is the referrer_id of pages found on this page
 	Attempts     int       `json:"attempts"`              // requests for the URL in this round
-	Round        int       `json:"round"`
-	FetchedAt    time.Time `json:"fetched_at"` // UTC; start of the last request, or time of the decision if there was no request
+	Round        int       `json:"round"`                 // 0 at first; see frontier.Item
+	FetchedAt    time.Time `json:"fetched_at"`            // UTC; start of the last request, or time of the decision if there was no request
 	DurationMS   float64   `json:"duration_ms"`
 	ContentType  string    `json:"content_type,omitempty"`
 	Charset      string    `json:"charset,omitempty"`

@@ -29,8 +29,8 @@ func (f *Files) recover() (plain []int, err error) {
 		case !closed:
 		case n == f.end.File && !packed[n] && f.end.Offset > 0:
 			// This rotation was not committed: the closed file is the active file of the
-			// position. The records of the new file belong to completions that never took
-			// effect.
+			// position. The records of the new file belong to results that the store never
+			// committed.
 			err = f.cfg.FS.Rename(f.path(name), f.path(series.active()))
 		case n > f.closed():
 			err = fmt.Errorf("%s is there, but only %d closed files were committed: it belongs to another output",

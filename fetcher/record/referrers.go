@@ -191,7 +191,7 @@ type keys struct {
 
 var errNoRecord = errors.New("not a record's line")
 
-// parseKeys finds the keys of a line without parsing all of it.
+// parseKeys finds what the join needs in a line, without parsing all of it.
 func parseKeys(line []byte) (k keys, err error) {
 	url, _, ok := stringOf(line, `"url":"`)
 	_, end, hasID := stringOf(line, `"id":"`)

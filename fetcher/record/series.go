@@ -17,7 +17,7 @@ type Series string
 // The series of a crawl.
 const (
 	Pages Series = "pages" // records
-	Links Series = "links" // see Edges
+	Links Series = "links" // see PageLinks
 )
 
 const (

@@ -84,9 +84,10 @@ func TestTailFollowsFiles(t *testing.T) {
 	}
 }
 
-// TestAnsweredStopsAtWaitingRecord: Journal.Answered ends before the first record that
-// is not settled. A record that was taken back is settled once its void line is on disk.
-// Reader.Doubt lists the records in doubt, even after a restart.
+// TestAnsweredStopsAtWaitingRecord: Journal.Answered ends before the first record for which
+// Settle was not called, or whose lines are not on disk yet. Of the records before this
+// position, Reader.Doubt lists those that were neither confirmed nor cancelled, even after a
+// restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	dir := t.TempDir()
 	var ends []int64

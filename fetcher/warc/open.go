@@ -58,9 +58,9 @@ func (w *Writer) create() error {
 }
 
 // dropUncommitted removes the file that a rotation created, if a crash came before the
-// rotation was committed. Its records belong to completions that never took effect. There
-// is at most one such file. dropUncommitted also removes the temporary files that an
-// interrupted cut left behind.
+// rotation was committed. Its records belong to results that the store never committed. There
+// is at most one such file. dropUncommitted also removes the temporary files that remain if
+// the cutting of a file was interrupted.
 func (w *Writer) dropUncommitted() error {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {

@@ -187,8 +187,8 @@ func appendFields(b []byte, fields [][2]string) []byte {
 	return b
 }
 
-// digest returns the SHA-1 of b in the form that indexes of archives use. It finds equal
-// bodies, but does not protect against forgery. record.Record has a SHA-256.
+// digest returns the SHA-1 of b in the form that indexes of archives use. A SHA-1 is enough
+// to find equal bodies, but does not protect against forgery. record.Record has a SHA-256.
 func digest(b []byte) string {
 	sum := sha1.Sum(b)
 	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
@@ -203,7 +203,8 @@ func newID() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// payload returns the body of an answer for its digest, and the best packer for the body.
+// payload returns the body from which the payload digest is computed, and the best packer for
+// the answer.
 // If the answer has a transfer coding, or if its header has no end, the body is nil, and
 // the record has no payload digest. According to the standard, the digest is computed
 // from the body without the transfer coding, but most tools compute it with the coding. A

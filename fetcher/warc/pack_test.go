@@ -129,9 +129,9 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestPackedByContent: compressible content is compressed. Dense content only gets a
-// Huffman code. Content with a content coding is stored as it is. All content is equal
-// after it is read back.
+// TestPackedByContent: HTML is compressed. For types that are mostly compressed already, such
+// as image/png, the content only gets a Huffman code. A body with a content coding is stored as
+// it is. All content is equal after it is read back.
 func TestPackedByContent(t *testing.T) {
 	html := strings.Repeat("<p>the same again</p>", 1000)
 	long := func(field string) int {

@@ -38,9 +38,9 @@ const (
 var (
 	// ErrFormat reports a file that is not a sitemap of any form.
 	ErrFormat = errors.New("sitemap: not a sitemap")
-	// ErrTooLarge reports a file of more than MaxBytes.
+	// ErrTooLarge reports a file of more than MaxBytes bytes.
 	ErrTooLarge = errors.New("sitemap: too large")
-	// ErrTooMany reports a file of more than MaxEntries.
+	// ErrTooMany reports a file of more than MaxEntries entries.
 	ErrTooMany = errors.New("sitemap: too many entries")
 	// ErrToken reports a tag, comment or text of more than 1 MiB.
 	ErrToken = errors.New("sitemap: token too long")
@@ -48,8 +48,9 @@ var (
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
-// Error reports where and why reading a file ended early. The position refers to the
-// uncompressed text in UTF-8. The entries before it were visited.
+// Error reports why the entries of a file were not all visited, and where reading ended. The
+// position refers to the uncompressed text in UTF-8. The entries before this position were
+// visited, except those beyond MaxEntries.
 type Error struct {
 	Line   int   // from 1
 	Offset int64 // in bytes
@@ -97,9 +98,9 @@ type Summary struct {
 	Bytes   int64  // uncompressed bytes that were read
 }
 
-// Read calls visit with the entries of a sitemap, in order, until visit returns false. It
-// returns an *Error if it could not read the whole file. It returns no error if visit
-// returned false.
+// Read calls visit with the entries of a sitemap, in order, until visit returns false. Read
+// returns an *Error if it could not read the whole file, or if the file has more than
+// MaxEntries entries. It returns no error if visit returned false.
 func Read(r io.Reader, visit func(Entry) bool) (Summary, error) {
 	return read(newInput(r, MaxBytes), visit)
 }

@@ -304,8 +304,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBrokenFilesKeepWhatCameBefore damages files at random places. Each entry that ends
-// before the damage is read.
+// TestBrokenFilesKeepWhatCameBefore damages files at random places. Read still visits all
+// entries that end before the damaged place.
 func TestBrokenFilesKeepWhatCameBefore(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	dice := rand.New(rand.NewPCG(*seed, 0))
