@@ -13,7 +13,7 @@ const (
 	escape  // percent-encode
 	percent // '%'
 	stop    // ends the segment or the query
-	unknown // tab, CR, LF: the slow path removes them
+	unknown // tab, CR, LF: joinSlow removes them
 )
 
 // pathByte and queryByte classify bytes as the package comment says. hostByte

@@ -28,13 +28,13 @@
 //     that unescaping never creates an escape;
 //   - in a path, control characters, space, " < > ^ ` { | } and non-ASCII bytes are
 //     escaped; in a query, control characters, space, " ' < > and non-ASCII bytes. The
-//     standard escapes the same characters, except "|" in a path. It is escaped here,
-//     because net/url re-encodes a whole path that contains it;
+//     standard escapes the same characters, but not "|" in a path. This package escapes
+//     "|" there, because net/url re-encodes a whole path that contains a "|";
 //   - query parameters and path parameters (";name=value" at the end of a segment) are
 //     removed if the strip list matches them;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
-// The form of a host that is not ASCII depends on the version of Unicode (Tables).
+// The form of a host that is not ASCII depends on the version of Unicode: see Tables.
 //
 // The form is a fixed point: canon(canon(x)) = canon(x). Package net/url parses it
 // without a change, so the request line contains URL.Path byte for byte.
@@ -49,7 +49,7 @@ import (
 )
 
 // MaxBytes is the length of the longest canonical URL. A reference of more than maxRef bytes is
-// refused as too long before it is parsed.
+// refused without being parsed.
 const (
 	MaxBytes = 8 << 10
 	maxRef   = 4 * MaxBytes
@@ -65,7 +65,7 @@ var (
 )
 
 // Error says which reference was refused. It wraps ErrScheme, ErrMalformed or
-// ErrTooLong. The message is built only when Error is called.
+// ErrTooLong. Only the method Error builds the message.
 type Error struct {
 	Ref  string // as given
 	Err  error  // the sentinel
@@ -142,7 +142,7 @@ func New(o Options) (*Canonicalizer, error) {
 }
 
 // Form returns one line that describes everything that the canonical form depends on.
-// The line is a setting of the crawl. The host key is not part of it.
+// A crawl stores the line as one of its settings. The line does not contain the host key.
 func (c *Canonicalizer) Form() string { return c.form }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
@@ -157,10 +157,9 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 // Join returns the canonical form of ref, a reference in a document. base is the base
 // URL of the document. If base is zero, ref must be absolute. The error is an *Error.
 //
-// The result does not depend on whether base was canonical in the document. The parts
-// that a canonical base lacks (stripped parameters, userinfo, fragment) have no
-// effect: either a reference does not inherit them, or they are removed from the
-// result.
+// The result does not depend on how the document spells its base URL. The parts that a
+// canonical base lacks (stripped parameters, userinfo, fragment) have no effect: either
+// a reference does not inherit them, or they are removed from the result.
 func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
 	var room [512]byte // most URLs are built on the stack and allocated once
 	b := builder{c: c}

@@ -249,8 +249,8 @@ func TestHostKeyAndScope(t *testing.T) {
 	}
 }
 
-// TestFastPathAllocations: the fast path makes one allocation, and none if the result is
-// equal to the reference or to the base.
+// TestFastPathAllocations: for usual references, Join makes one allocation. It makes none if
+// the result is equal to the reference or to the base.
 func TestFastPathAllocations(t *testing.T) {
 	c := newT(t, Options{})
 	base, _ := c.Parse("https://www.example.org/docs/a/b.html?x=1")

@@ -21,7 +21,7 @@ const (
 	RuleSpace       Rule = "white space removed"        // and control characters around the reference
 	RuleScheme      Rule = "scheme added"               // of a seed without one
 	RuleJoined      Rule = "joined with the page's URL" // a relative reference
-	RuleSlashes     Rule = "slashes straightened"       // "\" becomes "/", and the host follows two of them
+	RuleSlashes     Rule = "slashes straightened"       // "\" becomes "/", and two "/" precede the host
 	RuleRoot        Rule = "root path added"            // "http://h" becomes "http://h/"
 	RuleUserinfo    Rule = "user and password removed"
 	RuleLowerCase   Rule = "scheme and host lower-cased"
@@ -68,7 +68,7 @@ func (c *Canonicalizer) ExplainSeed(raw string) ([]Step, URL, error) {
 // explainer gathers the steps of one URL.
 type explainer struct {
 	c     *Canonicalizer
-	text  string // the reference after these steps
+	text  string // the reference after all steps so far
 	steps []Step
 }
 
@@ -95,8 +95,8 @@ func (e *explainer) normalise(u URL) {
 	e.host(&p, u)
 	p.path, p.query = escapePath(p.path), escapeQuery(p.query)
 	e.step(RuleEscapes, "", p.String())
-	// The fragment is removed after the escapes are made. Otherwise a bare space
-	// before the fragment would come last, where spaces are trimmed.
+	// The fragment is removed after the escapes are made. Otherwise an unescaped space
+	// before the fragment would be at the end of the text, and parsing would trim it.
 	p.fragment = ""
 	e.step(RuleFragment, "", p.String())
 	p.path = resolveDots(p.path)

@@ -113,7 +113,7 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// checkSteps fails unless the steps lead from raw to u, and each has a rule.
+// checkSteps fails unless the steps lead from raw to u, and no step has the rule RuleOther.
 func checkSteps(t *testing.T, steps []Step, raw string, u URL) {
 	t.Helper()
 	text := raw

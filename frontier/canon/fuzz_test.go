@@ -58,9 +58,8 @@ func variants(t testing.TB) []*Canonicalizer {
 	}
 }
 
-// FuzzParse checks that the fast path of Parse gives the same result as the slow one. A
-// canonical form must not change when it is parsed again, and net/url must parse it
-// without a change.
+// FuzzParse checks that Parse gives the same result as joinSlow. A canonical form must not
+// change when it is parsed again, and net/url must parse it without a change.
 func FuzzParse(f *testing.F) {
 	for _, ref := range references {
 		f.Add(ref)
@@ -77,9 +76,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzJoin compares Join with the slow path. It also compares Join with the standard's
-// parser, which receives the original base and not its canonical form. FuzzJoin also makes
-// the checks of FuzzParse.
+// FuzzJoin makes the checks of FuzzParse for Join. It also compares Join with the standard's
+// parser, which receives the original base and not its canonical form.
 func FuzzJoin(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)
@@ -122,7 +120,7 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// hrefOf returns the URL that the parser made of ref and base, with the canonical host.
+// hrefOf returns the text of u, which the parser made of ref and base, with the canonical host.
 func hrefOf(c *Canonicalizer, u *url.Url, base URL, ref string) (string, error) {
 	if !isHTTP(u.Scheme()) {
 		return u.Href(false), nil

@@ -10,13 +10,12 @@ import (
 var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
 // pieces are parts of host names that IDNA maps, drops, refuses, or allows only beside
-// certain others.
+// certain other characters.
 var pieces = strings.Split("a b z 0 9 - -- _ . .. xn-- XN-- bcher-kva wgv71a119e p1ai a-0hc ü Ü ß ς İ ı é e\u0301 \u0301 "+
 	"日 本 。 ． ｡ ＧＯ １ \u00ad \u200c \u200d \u094d\u200d क\u094d\u200c ا ب א ב \u0660 \u06f0 \u30fb ー \u2260 \u226e \u2044 ／ ： ＠ ％ ？ ﹟ "+
 	"\ufffd \ufeff \u2028 \u00a0 \u3000 \U0001f4a9 \U0001d4d0 \U000e0001 \ue000 \xff \xc3 ! ~ $ & ' + , ; = * %C3%BC %2e %61", " ")
 
-// TestIDNA: for names that need IDNA, the fast path returns the same URLs as the slow
-// path.
+// TestIDNA: for names that need IDNA, Parse returns the same URLs as joinSlow.
 func TestIDNA(t *testing.T) {
 	s := *seed
 	if s == 0 {
@@ -46,8 +45,7 @@ func TestIDNA(t *testing.T) {
 	}
 }
 
-// TestIDNARefusals: parseName refuses these names, so the fast path leaves them to the
-// slow path.
+// TestIDNARefusals: parseName refuses these names, so Join leaves them to joinSlow.
 func TestIDNARefusals(t *testing.T) {
 	for _, name := range []string{"", ".", "a..b", "xn--bcher-kva.1", "ü.0x1", "\xff", "ü／.example", "xn--ü", "xn--.ü", "xn--xn---epa.ü",
 		"ü" + strings.Repeat("a", 60), "\u200d", "ℶ⮷〆\u1a81", "a\u0301א.example", strings.Repeat("ü.", 40) + "example"} {

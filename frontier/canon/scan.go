@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// This file is the fast path: one pass over the reference appends the canonical
+// This file is the fast path of Join: one pass over the reference appends the canonical
 // form to a buffer on the caller's stack. The fast path returns tooOdd for rare
 // references, such as those with tabs or newlines inside, with "http:" but without
-// "//", or with an empty or malformed host. Fuzz targets compare it with the slow path.
+// "//", or with an empty or malformed host. Join leaves these references to the slow
+// path, which is the method joinSlow. Fuzz targets compare the two paths.
 //
-// Its functions take the buffer and return it, as append does, because a buffer
-// stored through a pointer would be moved to the heap.
+// The functions of this file take the buffer and return it, as append does, because a
+// buffer stored through a pointer would be moved to the heap.
 
 // outcome is the result of an attempt to resolve a reference.
 type outcome uint8
@@ -91,10 +92,10 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	return b.appendPath(append(buf, '/'), s)
 }
 
-// appendPlain appends host and port if the authority has no userinfo, and parseName
-// accepts its host, which consists of letters, digits, '-', '_', '.' and non-ASCII
-// characters. rest is the text after host and port. Otherwise plain is false, rest is s,
-// and the caller must drop the bytes that were appended.
+// appendPlain appends host and port of the authority at the start of s. rest is the text
+// after them. plain is false if the authority has userinfo, an unusual port, a host that
+// parseName refuses, or a host with ASCII characters other than letters, digits, '-', '_'
+// and '.'. In this case rest is s, and the caller must drop the bytes that were appended.
 func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {
@@ -129,8 +130,8 @@ func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest stri
 	return buf, s[i:], true
 }
 
-// appendPath appends the path s, with dot segments resolved, and the query. It
-// stops at the fragment. buf must end with a "/" of the path.
+// appendPath appends the path and the query that s begins with, and resolves the dot
+// segments of the path. It stops at the fragment. buf must end with a "/" of the path.
 func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 	for start, i := len(buf), 0; ; i++ {
 		var ended bool

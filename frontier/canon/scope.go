@@ -34,7 +34,8 @@ func ParseScopeMode(name string) (ScopeMode, error) {
 	return 0, fmt.Errorf("canon: scope is %q, want one of %s", name, strings.Join(scopeNames[:], ", "))
 }
 
-// Keys returns the scope keys that the seed u admits. ScopeAny has none.
+// Keys returns the scope keys of the seed u: the name of the host or domain that the seed
+// admits to the crawl. It returns none for ScopeAny.
 func Keys(mode ScopeMode, u URL) []string {
 	switch mode {
 	case ScopeAny:
@@ -46,8 +47,9 @@ func Keys(mode ScopeMode, u URL) []string {
 	}
 }
 
-// Candidates returns scope keys for host. The URLs of host are in scope if one of
-// the keys is admitted. It returns none for ScopeAny, where every URL is in scope.
+// Candidates returns the scope keys that can admit host. The URLs of host are in scope if
+// Keys returned one of them for a seed. Candidates returns none for ScopeAny, where every URL is
+// in scope.
 func Candidates(mode ScopeMode, host string) []string {
 	switch mode {
 	case ScopeAny:

@@ -18,12 +18,13 @@ const Version = 2
 // some names differently, and accept characters that these tables refuse.
 const Tables = idna.UnicodeVersion
 
-// ErrForm reports a stored form whose URLs this program cannot make.
+// ErrForm reports that this program cannot make the URLs of a stored form (a text that
+// Canonicalizer.Form returned).
 var ErrForm = errors.New("canon: this program cannot continue the stored form")
 
 // CheckForm returns an error that wraps ErrForm if this program cannot continue a
-// crawl with the given form, a text that Canonicalizer.Form returned. It compares
-// the version and the Unicode tables with those of this program.
+// crawl with the given form. It compares the version and the Unicode tables of the form
+// with those of this program.
 func CheckForm(form string) error { return checkForm(form, Tables) }
 
 func checkForm(form, tables string) error {

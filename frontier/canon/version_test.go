@@ -11,11 +11,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// tablesOfForms is the version of the Unicode tables with which the forms in testdata
-// were written. If TestUnicodeTables fails, this Go version has other tables. A program
-// with the new tables cannot continue a crawl that was stored with the old ones, and
-// CheckForm tells the user about it. In that case, run the tests, look at each form
-// that changed, and write the new version here and into the message of CheckForm.
+// tablesOfForms is the version of the Unicode tables with which the canonical URLs in
+// testdata were written. If TestUnicodeTables fails, this Go version has other tables. Then
+// run the tests, look at each URL that changed, and write the new version here and into the
+// message of CheckForm. CheckForm tells users that a program with the new tables cannot
+// continue a crawl that was stored with the old ones.
 //
 // sumOfForms is a checksum of the canonical hosts that are made from every character.
 const (
@@ -35,7 +35,7 @@ func TestUnicodeTables(t *testing.T) {
 	}
 	all := sha256.New()
 	for r := range rune(0xE1000) {
-		if r < 0x34000 || r >= 0xE0000 { // hosts have no characters between these two
+		if r < 0x34000 || r >= 0xE0000 { // no character between these two values is valid in a host
 			host, _ := domainToASCII("a" + string(r))
 			fmt.Fprintln(all, host)
 		}
@@ -67,7 +67,7 @@ func TestCheckForm(t *testing.T) {
 	}
 }
 
-// TestFormOfOptions: the text that is stored with crawls does not change.
+// TestFormOfOptions: the text of Form, which every crawl stores, does not change.
 func TestFormOfOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"v2 unicode=" + tablesOfForms + " sort=true strip=a,b keep=c": {SortQuery: true, StripParams: []string{"a", "b"}, KeepParams: []string{"c"}},

@@ -120,8 +120,8 @@ func (b *broken) expiring(change func(*lease)) {
 
 type record func(frontier.LinkCounts) error
 
-// records makes Complete replace the function Record of each completion by the result of the
-// function by.
+// records makes Complete pass the function Record of each completion to the function by, and
+// use the function that by returns.
 func (b *broken) records(by func(record) record) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		done = slices.Clone(done)

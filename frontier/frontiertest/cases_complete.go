@@ -69,7 +69,7 @@ var completeCases = []testCase{
 		l := c.addAndLease(pages("a.test", 0, 5)...)
 		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: 10 * time.Second}, finished(l.Items[1]))
 		c.wantPlaces(4, 0, 1, 0)
-		c.lost(l.ID, finished(l.Items[0])) // the lease did not complete this item before it ended
+		c.lost(l.ID, finished(l.Items[0])) // this item was not completed before the lease ended
 		c.wantItems("handed out again", c.lease().Items, []frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), page("a.test", 3)})
 	}},
 	{"CompleteTwice", Options{}, func(c *driver) {
@@ -88,7 +88,8 @@ var completeCases = []testCase{
 		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
 		c.wantStats(counts{"pages": 2}) // one call named the item twice
 	}},
-	// This case repeats the call that ended a lease, as after a lost reply.
+	// This case repeats the call that ended a lease, as a worker does that did not receive
+	// the reply.
 	{"CompleteTwiceAfterTheEnd", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		done := all(l.Items, finished)

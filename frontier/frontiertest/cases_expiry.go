@@ -35,7 +35,7 @@ var expiryCases = []testCase{
 			c.end(l, 0)
 		}
 		check([]uint8{1, 1, 0, 0})
-		check([]uint8{1, 1, 0, 0}) // a lease that its worker ended counts no delivery
+		check([]uint8{1, 1, 0, 0}) // Deliveries does not grow when a worker ends its lease
 		c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
 		c.Clock.Advance(10 * time.Second)
 		check([]uint8{2, 1, 0, 0}) // InFlight 0 means 1

@@ -10,7 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// notes returns at most n of the oldest notes of one partition whose outbox is not empty.
+// notes returns at most n notes, the oldest first, of one partition whose outbox is not
+// empty. A note is a link with the decision Later, or an item with an Unconfirmed completion.
 func (d *driver) notes(n int) exact.NoteBatch {
 	batch, err := d.Crawl.(exact.Outbox).Notes(d.Ctx, n)
 	d.Must(err, "Notes")
@@ -60,7 +61,7 @@ var noteCases = beside([]testCase{
 		var links frontier.LinkCounts
 		done[0].Record = counted(&links)
 		c.complete(l.ID, frontier.HostUpdate{}, done[0])
-		c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat writes no note twice
+		c.complete(l.ID, frontier.HostUpdate{}, done...) // the repeat of done[0] writes no second note
 		c.complete(l.ID, frontier.HostUpdate{End: true})
 		c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 2})
 		c.wantStats(counts{"outbox": 1, "found": 4})
@@ -132,7 +133,8 @@ var noteCases = beside([]testCase{
 		}
 		c.wantStats(counts{"outbox": 0, "found": 3 + 9})
 	}},
-	// This case checks that a crawl is not over while a relay can add URLs to it.
+	// This case checks that Lease does not report an empty crawl while the outbox has notes,
+	// because their links may be added later.
 	{"NotesKeepTheCrawlGoing", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 0))
 		done := linking(l.Items[0], as(frontier.Later, page("b.test", 0)))

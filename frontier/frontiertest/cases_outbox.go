@@ -9,14 +9,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// outboxCases check what an exact set beside a crawl relies on.
+// outboxCases check what an exact set relies on. An exact set is a database beside a crawl
+// that decides whether an exact URL is new. Offer.Decision is its decision.
 var outboxCases = beside([]testCase{
 	{"DecisionNewIsQueuedOnce", Options{}, func(c *driver) {
 		item := as(frontier.New, page("a.test", 1))
 		late := as(frontier.New, page("a.test", 2))
 		late.Delay = time.Minute
 		c.add(item, late)
-		c.wantAnswer(frontier.Seen, item, late) // both wait
+		c.wantAnswer(frontier.Seen, item, late) // both are queued
 		l := c.lease()
 		c.wantAnswer(frontier.Seen, item)
 		c.endAfter(l, retried(l.Items[0], time.Second))
@@ -182,7 +183,8 @@ func again(item frontier.Offer, round uint32) frontier.Offer {
 	return item
 }
 
-// wantClaims checks the counters of items that the filter claimed to contain.
+// wantClaims checks the counters Recovered and Promoted. They count items that were added
+// although the filter claimed to contain them.
 func (d *driver) wantClaims(recovered, promoted uint64) {
 	d.wantStats(counts{"recovered": recovered, "promoted": promoted})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// raceCases run goroutines against one crawl. They find most faults under the race
-// detector.
+// raceCases run goroutines against one crawl. With the race detector they find more
+// faults.
 var raceCases = []testCase{
 	{"RacersAddEachURLOnce", Options{MaxPerHost: 150}, func(c *driver) {
 		const urls, hosts = 1000, 5 // 200 for each host; 150 fit
@@ -138,11 +138,12 @@ var raceCases = []testCase{
 	}},
 }
 
+// racers is the number of goroutines in a race.
 const racers = 16
 
-// raceToAdd makes racers add n URLs in the same order, so that they compete. offers
-// returns the offers of a racer for a URL. raceToAdd returns how many offers were answered
-// Added. It allows at most one for each URL.
+// raceToAdd makes several goroutines, the racers, add n URLs in the same order, so that they
+// compete. offers returns the offers of a racer for a URL. raceToAdd returns how many offers
+// were answered Added. It fails if two offers of the same URL were answered Added.
 func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
 	wins := make([]atomic.Int32, n)
 	d.Race(racers, func(racer int) error {

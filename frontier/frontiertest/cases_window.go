@@ -18,8 +18,9 @@ const (
 // Window is how long a finished key of ClassWindow counts as seen.
 const Window = time.Hour
 
-// RunWindows tests the windows of crawls. The crawls that open returns must have the
-// window Window for ClassWindow, and none for ClassForever.
+// RunWindows tests that a finished URL is new again after the window of its class. The
+// crawls that open returns must have the window Window for ClassWindow, and none for
+// ClassForever.
 func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	suite.Run(t, windowCases, driving(open))
 }
@@ -77,7 +78,7 @@ var windowCases = []testCase{
 		c.finishRound(1, brokenOff)
 		c.wantStats(counts{"added": 2, "failed": 2})
 		c.Clock.Advance(Window)
-		c.retryFailed("", 1) // an exact set counts it as added
+		c.retryFailed("", 1) // with an exact set, this adds 1 to Added, so Added is not checked below
 		c.wantAnswer(frontier.Seen, item)
 		c.finishRound(2, finished)
 		c.wantStats(counts{"done": 1})

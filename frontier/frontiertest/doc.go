@@ -2,8 +2,8 @@
 //
 // The suite is for all implementations of package frontier: Run runs named cases,
 // Model makes random calls and compares the answers with a model, and Bench measures
-// speed. Memory is a reference implementation in memory. Faulty makes calls of a store
-// fail by plan. The package imports no other implementation.
+// speed. Memory is a reference implementation in memory. Faulty makes chosen
+// calls of a store fail. The package imports no other implementation.
 //
 // The suite requires the following in addition to the comments of package frontier:
 //
@@ -11,7 +11,7 @@
 //     longer than frontier.MaxURLBytes with ReasonTooLong, and a new URL beyond the
 //     limit of its host with ReasonHostLimit. Refused URLs are not remembered. A known
 //     URL is answered Seen even if its host has reached the limit. An exact offer is
-//     answered Seen only if its URL was added before, with any class.
+//     answered Seen only if its URL was added before, as an exact or as a bulk URL.
 //   - Order. A queued item is ready when its delay is over. The ready items of a host
 //     are leased by priority, lower values first.
 //     Within a priority, the item that was added first comes first. An item that is
@@ -32,9 +32,9 @@
 //   - Expiry. A lease is lost at its deadline. After that, Extend and Complete return
 //     ErrLeaseLost, have no effect and add no links. The items of the lease return to
 //     the queue at the next call of Lease, even one without IDs, or earlier.
-//     Deliveries grows by 1, up to MaxDeliveries, for the first InFlight items that
-//     were not completed. The host is due at the deadline plus its delay, or at the
-//     due time of the last HostUpdate if that is later.
+//     For the first InFlight items of the lease that were not completed, Deliveries
+//     grows by 1, up to MaxDeliveries. The host is due at the deadline plus its delay,
+//     or at the due time of the last HostUpdate if that is later.
 //   - MaxPages. A call with MaxPages never makes the sum of pages and leased items
 //     exceed MaxPages. Limited is true if the sum reaches MaxPages and items are
 //     queued, even if no host is due. Reached is true if Limited is true and the pages
@@ -42,16 +42,17 @@
 //   - Pause. While a crawl is paused, there are no new leases, and Extend adds no
 //     items. Repeats of Lease, Extend and Complete still work.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no
-//     deliveries. The blobs of their hosts are removed. Only the blob of a leased host
-//     is allowed to stay. Due times do not change. Stats.Retries counts only the
-//     disposition Retry.
+//     deliveries. The blobs of their hosts are removed, but a store may keep the blob of a
+//     leased host. Due times do not change. Stats.Retries counts completions with the
+//     disposition Retry, and not the items that Control.Retry queues.
 //   - Decisions, for an exact.Outbox. A URL waits while it is queued or leased. If a
 //     URL that waits is offered as New, Promoted or Again, the answer is Seen. A
 //     Promoted item that the filter claims to contain is queued in
 //     frontier.PromotedRound if the offer has round 0. Retry skips a failed item whose
 //     URL waits again.
-//   - Notes. The note of a link contains the item of the offer, but not the Delay.
-//     Grant.Empty is false while there are notes.
+//   - Notes, for an exact.Outbox. A link with the decision Later is not added, but
+//     stored as an exact.Note. The note contains the item of the offer, but not the
+//     Delay. Grant.Empty is false while there are notes.
 //   - Books. Every counter is exact at any moment, except Delayed, which can include
 //     items whose delay has ended since the last call.
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// driver works on one crawl as a worker would, one call at a time. It ends the case if the
-// result of a call is wrong.
+// driver works on one crawl as a worker would, one call at a time. It ends the test case if
+// the result of a call is wrong.
 type driver struct {
 	Crawl
 	suite.Driver
@@ -102,7 +102,7 @@ func (d *driver) addHosts(hosts, pagesEach int) {
 	}
 }
 
-// fillFilter offers 4000 URLs, so that a tiny filter claims nearly every URL.
+// fillFilter offers 4000 URLs, so that a tiny filter claims to contain nearly every URL.
 func (d *driver) fillFilter() frontier.Stats {
 	for from := 0; from < 4000; from += 500 {
 		d.offer(pages("a.test", from, from+500)...)
@@ -207,7 +207,7 @@ func (d *driver) restart(again func(Reopener) (Crawl, error)) bool {
 	return true
 }
 
-// lost checks that neither Extend nor Complete accepts id.
+// lost checks that Extend and Complete return ErrLeaseLost for id.
 func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
 	_, err := d.Extend(d.Ctx, id, frontier.TopUp{})
 	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v, want ErrLeaseLost", err)
@@ -220,10 +220,10 @@ func ended(item frontier.Item, outcome frontier.Outcome, status int) frontier.Co
 	return frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: status, Page: outcome == frontier.OK}
 }
 
-// finished returns the completion of an item as a page.
+// finished returns a completion with the outcome OK, which counts the item as a page.
 func finished(item frontier.Item) frontier.Completion { return ended(item, frontier.OK, 200) }
 
-// linking returns the completion of an item as a page with links.
+// linking returns finished(item) with links.
 func linking(item frontier.Item, links ...frontier.Offer) frontier.Completion {
 	done := finished(item)
 	done.Links = links
@@ -234,7 +234,7 @@ func retried(item frontier.Item, in time.Duration) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Retry, RetryIn: in}
 }
 
-// brokenOff returns the completion of an item as failed.
+// brokenOff returns a completion with the outcome Network, which makes the item failed.
 func brokenOff(item frontier.Item) frontier.Completion { return ended(item, frontier.Network, 0) }
 
 func givenBack(item frontier.Item) frontier.Completion {

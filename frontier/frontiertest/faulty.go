@@ -29,8 +29,8 @@ type Fault struct {
 	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 
-// A Plan returns the fault of one call of op. The argument call is the number of that
-// call, counted from 0. A Faulty does not call its plan concurrently.
+// A Plan returns the fault of one call of op. The argument call is the number of earlier
+// calls of the same op. A Faulty does not call its plan concurrently.
 type Plan func(op Op, call int) Fault
 
 // Script returns a plan that gives the n-th call of an op the n-th fault in the list of
@@ -74,8 +74,8 @@ func Random(seed uint64, share float64, delay time.Duration) Plan {
 	}
 }
 
-// Faulty is a Crawl whose methods of frontier.Store fail by plan. It passes other calls
-// on. It is safe for concurrent use.
+// Faulty is a Crawl whose methods Add, Lease, Extend and Complete fail when its Plan says so.
+// It passes all other calls on. It is safe for concurrent use.
 type Faulty struct {
 	Crawl
 	plan Plan

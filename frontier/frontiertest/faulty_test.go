@@ -38,7 +38,7 @@ func TestFaultyFollowsTheScript(t *testing.T) {
 	if _, err := faulty.Lease(ctx, request); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Fatalf("Lease = %v, want ErrUnavailable", err)
 	}
-	grant, err := faulty.Lease(ctx, request) // the lease of the lost reply
+	grant, err := faulty.Lease(ctx, request) // returns the lease that was in the lost reply
 	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 {
 		t.Fatalf("repeated Lease = %+v, %v, want a lease of 3 items", grant, err)
 	}

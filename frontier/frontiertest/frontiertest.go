@@ -68,7 +68,8 @@ func allCases() []testCase {
 	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases, noteCases)
 }
 
-// driving returns a function that opens a crawl with open and returns its driver.
+// driving returns a function that calls the function open and returns a driver of the crawl
+// that open returned.
 func driving(open func(*testing.T, Options) Crawl) func(*testing.T, Options) *driver {
 	return func(t *testing.T, opt Options) *driver {
 		d := &driver{Driver: suite.NewDriver(t.Context()), out: new(output)}

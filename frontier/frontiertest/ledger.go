@@ -46,14 +46,15 @@ type site struct {
 	due     time.Time
 	delay   time.Duration
 	blob    []byte
-	fading  bool // Retry was called while it was leased, so the store might have removed the blob
+	fading  bool // Retry was called while the host was leased; the blob might be gone
 	holding *holding
 }
 
+// holding is a lease.
 type holding struct {
 	id       frontier.LeaseID
 	host     string
-	handed   []*known // all items that it got, in order
+	handed   []*known // all items that the lease got, in order
 	settled  map[*known]bool
 	inFlight int
 	deadline time.Time
@@ -131,7 +132,7 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 }
 
 // itemOf returns the item of an offer, without a fingerprint. It does not call
-// frontier.Offer.Item, which it tests.
+// frontier.Offer.Item, because the stores that are tested call that method.
 func itemOf(offer frontier.Offer) frontier.Item {
 	return frontier.Item{
 		URL: offer.URL, Host: offer.Host, Depth: offer.Depth, Hops: offer.Hops, Priority: offer.Priority,
@@ -222,7 +223,7 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 		k := g.urls[item.URL]
 		g.Require(k != nil && !taken[k] && slices.Contains(ready, k), "%q handed out, which is not ready", suite.Cut(item.URL))
 		g.wantSame(item, k)
-		// No item that is still ready must come before k.
+		// Each ready item that comes before k must be among the taken items.
 		for _, before := range ready {
 			earlier := before.item.Priority < k.item.Priority ||
 				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose

@@ -32,7 +32,9 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
-	filter interface { // can claim bulk items that were never added; nil except in tests of this package
+	// filter can claim to contain bulk items that were never added. It is nil except in tests
+	// of this package.
+	filter interface {
 		Test(print []byte) bool
 		TestOrAdd(print []byte) bool
 	}
@@ -61,7 +63,7 @@ type entry struct {
 	state     frontier.State
 	outcome   frontier.Outcome // with Done and Failed
 	status    int
-	seq       uint64    // with the priority, its place in the host's queue
+	seq       uint64    // orders the items of one priority in the host's queue
 	notBefore time.Time // for a queued item: when it is ready; zero means at once
 }
 

@@ -14,7 +14,7 @@ import (
 type lease struct {
 	id        frontier.LeaseID
 	host      *host
-	items     []*entry        // all entries that it got, in order
+	items     []*entry        // all entries that the lease got, in order
 	handed    []frontier.Item // copies of the items as the lease got them, for repeats
 	completed map[*entry]bool
 	deadline  time.Time
@@ -149,7 +149,7 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		}
 	}
 	if first.IsZero() && len(m.outbox) > 0 {
-		return time.Second // a relay can add links of the notes
+		return time.Second // a relay can queue the links in the notes at any time
 	}
 	return max(first.Sub(now), 0)
 }

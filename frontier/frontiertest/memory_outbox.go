@@ -11,7 +11,7 @@ import (
 
 // seen reports whether an offer must be answered Seen. An undecided offer is seen if its
 // URL is known. An offer about which an exact set has decided is seen if the decision is
-// Known, or if the URL waits.
+// Known, or if the URL is queued or leased.
 func (d *draft) seen(o offered) bool {
 	before := d.m.entries[o.print]
 	switch {
@@ -30,15 +30,15 @@ func (m *Memory) claims(fp bloomstore.Fingerprint) bool {
 	return m.entries[fp] != nil || m.filter != nil && m.filter.Test(fp[:])
 }
 
-// decided counts an offer that is queued because of the decision of an exact set, and sets
-// the round of a promoted offer.
+// decided counts a new or promoted offer that the filter claims to contain. It sets the
+// round of such a promoted offer if its round is 0.
 func (d *draft) decided(o *offered) {
 	switch {
 	case o.Decision == frontier.New && d.m.claims(o.print):
 		d.recovered++
 	case o.Decision == frontier.Promoted && d.m.claims(o.print):
 		d.promoted++
-		// Any other round was chosen by the exact set, and no bulk item of the URL has had it.
+		// The exact set chose any other round. No bulk item of the URL has had that round.
 		if o.Round == 0 {
 			o.Round = frontier.PromotedRound
 		}

@@ -50,7 +50,7 @@ func modelRun(seed uint64, steps int) testCase {
 
 const tick = 100 * time.Millisecond
 
-// player makes random calls and has the ledger check them.
+// player makes random calls. The ledger checks the answers.
 type player struct {
 	*driver
 	rng    *rand.Rand

@@ -9,9 +9,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// decide sets the decision of an exact offer, like an exact set that contains every added
-// URL. There is one difference. For a URL that waits, an exact set would decide Known. Here
-// decide chooses New or Again, to check that the store answers such an offer with Seen.
+// decide sets the decision of an exact offer. It decides like an exact set that contains
+// every added URL, with one difference. For a URL that is queued or leased, an exact set
+// would decide Known. Here decide chooses New or Again, to check that the store answers such
+// an offer with Seen.
 func (p *player) decide(offer *frontier.Offer) {
 	if !p.beside || offer.Class == frontier.Bulk {
 		return
@@ -27,8 +28,8 @@ func (p *player) decide(offer *frontier.Offer) {
 	}
 }
 
-// links returns n random offers for the links of a page. Some exact ones have the decision
-// Later.
+// links returns at most n random offers for the links of a page. Some exact offers have the
+// decision Later.
 func (p *player) links(n int) []frontier.Offer {
 	links := p.randomOffers(n)
 	for i := range links {
@@ -39,7 +40,8 @@ func (p *player) links(n int) []frontier.Offer {
 	return links
 }
 
-// relay delivers some notes, as a relay does.
+// relay does what the relay of a worker does: it reads some notes from the outbox, offers
+// their links, and removes the notes with Delivered.
 func (p *player) relay() {
 	if !p.beside {
 		return

@@ -204,8 +204,7 @@ var outboxMutants = []struct {
 	}, []string{"NotesOutliveARestart"}},
 }
 
-// TestSuiteSeesBrokenOutboxes is TestSuiteSeesBrokenStores for stores beside an
-// exact set.
+// TestSuiteSeesBrokenOutboxes: for each of the outboxMutants, the cases in caughtBy fail.
 func TestSuiteSeesBrokenOutboxes(t *testing.T) {
 	for _, m := range outboxMutants {
 		t.Run(m.name, func(t *testing.T) {

@@ -20,7 +20,9 @@ type mutant struct {
 	name     string
 	breakIt  func(b *broken)
 	caughtBy []string // cases that must fail; others can fail, too
-	unseen   bool     // the random runs do not find it, because they have no false positives, races or output errors
+	// unseen says that the random runs do not find the fault. For example, they have no false
+	// positives, races or output errors, and do not call Reserve.
+	unseen bool
 }
 
 // crowd makes two callers wait for each other, so that a race is almost certain.

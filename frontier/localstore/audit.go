@@ -61,9 +61,9 @@ type RecordLoss struct {
 	Done, Failures RecordSum                   // like Finished and Failures of a Recount
 }
 
-// AcceptLoss sets the end of the records to position and stores loss. If a loss was accepted
-// before, loss replaces it, and must include it. The URLs of missing records keep their outcomes. The
-// store must have been opened without an output.
+// AcceptLoss sets the end of the records to position and stores loss. The stored loss replaces
+// a loss that was accepted before, so it must include the earlier loss. The URLs of missing
+// records keep their outcomes. The store must have been opened without an output.
 func (s *Store) AcceptLoss(ctx context.Context, position frontier.Position, loss RecordLoss) error {
 	return s.submit(ctx, &op{change: func(g *group) error {
 		g.meta.Position, g.meta.Lost = position, &loss
@@ -392,11 +392,13 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	return bloomstore.Fingerprint(key[1:]), nil
 }
 
-// estimate computes from the filter's fill how many URLs were added. A new URL that the
-// filter claims to contain sets no bits, but the estimate from the fill includes it.
-// Therefore estimate subtracts the expected number of such URLs. It does not subtract exact
-// items, because they were added nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds
-// of exact keys, which set no bits.
+// estimate computes from the filter's fill how many URLs were added. filter.Estimate estimates
+// the number of distinct keys that were offered to the filter. This includes new URLs that the
+// filter claimed to contain: all their bits were set already, so the fill is the same with and
+// without them. The bulk URLs among these were not added, but the exact ones were. So estimate
+// subtracts the expected number of these URLs, and adds Stats.Recovered, the number of the
+// exact ones. It also subtracts the keys of MarkSeen, and adds the later rounds of exact keys,
+// which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

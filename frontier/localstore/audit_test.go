@@ -76,7 +76,8 @@ func (c *auditedCrawl) lease(t *testing.T, hosts int) []frontier.Lease {
 	return grant.Leases
 }
 
-// work completes some items of each lease, with every outcome.
+// work leases up to 4 hosts and completes each item in a random way: it is done, failed,
+// retried or given back.
 func (c *auditedCrawl) work(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for _, l := range c.lease(t, 4) {
@@ -241,8 +242,8 @@ func hostAltered(alter func(*host)) func(*testing.T, *auditedCrawl) {
 	}
 }
 
-// TestRecountNames corrupts one structure or one counter in each case. The recount must
-// name the terms that depend on it, and no others.
+// TestRecountNames corrupts one row, counter or filter in each case. Then the counters and
+// the rows must differ in the numbers that the case lists in terms, and in no others.
 func TestRecountNames(t *testing.T) {
 	isDone := func(_ *auditedCrawl, _, value []byte) bool {
 		o, err := decodeOutcome(value)
@@ -304,7 +305,7 @@ func TestRecountNames(t *testing.T) {
 			if faults := strings.Join(r.Faults, "\n"); !strings.Contains(faults, test.fault) || (test.fault == "") != (faults == "") {
 				t.Errorf("faults are %q, want one with %q, or none if that is empty", faults, test.fault)
 			}
-			c.guard.fail(errKilled) // its memory and its rows now differ
+			c.guard.fail(errKilled) // the store's memory and its rows differ now
 		})
 	}
 }
@@ -346,8 +347,7 @@ func TestRecountOfAFullFilter(t *testing.T) {
 	}
 }
 
-// zeroHalf clears half of the bits of a store's filter. It changes the bits in a copy of
-// the filter's file.
+// zeroHalf replaces a store's filter by a copy in which half of the bits are cleared.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer

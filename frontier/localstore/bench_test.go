@@ -62,8 +62,9 @@ func fill(b *testing.B, s *Store, n, hosts int) {
 	}
 }
 
-// BenchmarkOneHost leases -size items of one host. Each leased item leaves a tombstone,
-// and the tombstones must not make the last lease slow.
+// BenchmarkOneHost leases and completes all items of one host. The flag -size is the number
+// of items. Each completed item leaves a tombstone, which is pebble's mark of a deleted row.
+// The tombstones must not make the last lease slow.
 func BenchmarkOneHost(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
@@ -109,8 +110,8 @@ func popHost(b *testing.B, s *Store, n uint64, most int) int {
 	return len(items)
 }
 
-// BenchmarkManyHosts queues -size items on a tenth as many hosts and reports the
-// process's memory afterwards.
+// BenchmarkManyHosts queues as many items as the flag -size says, on a tenth as many hosts,
+// and reports the process's memory after half of the items and at the end.
 func BenchmarkManyHosts(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
@@ -139,7 +140,8 @@ func residentMiB(b *testing.B) float64 {
 	return kib / 1024
 }
 
-// BenchmarkRestart measures how long it takes to open a crawl with -size queued URLs.
+// BenchmarkRestart measures how long it takes to open a crawl. The flag -size is the number
+// of queued URLs.
 // It also reports the rate at which the crawl was filled, the memory of the process and
 // the size of the directory. It makes as many random probes of the filter as there are
 // URLs, and reports the false positives in a million probes, with their 95 % interval.

@@ -61,8 +61,8 @@ func (s *Store) maybeCheckpoint() {
 
 // checkpointBehind writes a checkpoint while adds continue.
 func (s *Store) checkpointBehind(snapshot filterSnapshot) {
-	// The next checkpoint must not start before the old files are removed, because its
-	// file would be removed too.
+	// The next checkpoint must not start before the old files are removed. Otherwise
+	// removeCheckpoints would also remove the file of the next checkpoint.
 	defer s.checkpointing.Store(false)
 	err := s.checkpoint(snapshot, func(o *op) error { return s.submitAny(context.Background(), o) })
 	if err != nil && !errors.Is(err, frontier.ErrClosed) {

@@ -18,7 +18,8 @@ import (
 // manifest with each flush. Without markerFS, about one store in 40 does not open
 // again (upstream #5825). With markerFS, all stores open. If all stores open without
 // markerFS, the test fails, too: pebble has probably fixed its fault, and markerFS
-// can be deleted. By chance this happens once in 10¹⁷ runs.
+// can be deleted. While pebble has the fault, this failure happens by chance only once
+// in 10¹⁷ runs.
 func TestMarkerFS(t *testing.T) {
 	images := 400
 	if *proof {

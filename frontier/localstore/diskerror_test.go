@@ -25,9 +25,9 @@ import (
 
 var errBroken = errors.New("input/output error (injected)")
 
-// TestDiskErrors breaks the n-th write of a small crawl, for every n. Each time the
-// crawl fails with the error of that write, and no call hangs. When the disk works again,
-// the crawl has the effects of all answered calls.
+// TestDiskErrors breaks the n-th write of a small crawl, for every seventh n, or for every n
+// with the flag -proof. Each time the crawl fails with the error of that write, and no call
+// hangs. When the disk works again, the crawl has the effects of all answered calls.
 func TestDiskErrors(t *testing.T) {
 	stride := int32(7)
 	if *proof {
@@ -102,8 +102,8 @@ func smallConfig(fs vfs.FS) Config {
 }
 
 // smallCrawl adds, leases and completes pages with several callers at once, and closes
-// the store. It returns the errors of the calls. It also returns an error if a call
-// hangs or a failed store continues.
+// the store. It returns the URLs of successful calls of Add, and the errors of all calls.
+// It also returns an error if a call hangs or a failed store continues.
 func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
 	s, err := Open(smallConfig(fs))
 	if err != nil {

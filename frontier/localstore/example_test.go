@@ -40,7 +40,7 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	// Two spellings of one URL: one is new, and queued in the same step.
+	// Two spellings of one URL: the first is new and is queued, the second counts as seen.
 	verdicts, err := store.Add(ctx, []frontier.Offer{offer("http://Example.org:80/a/../"), offer("http://example.org/#top")})
 	if err != nil {
 		log.Fatal(err)

@@ -93,7 +93,7 @@ func checkpointName(t *testing.T, fs vfs.FS, dir string) string {
 }
 
 // TestFilterLost: if the filter file is damaged, missing or of another crawl, the error
-// names it and says what to do. Rebuild makes the same filter again.
+// names the file and says what to do. Rebuild makes the same filter again.
 func TestFilterLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(t *testing.T, fs vfs.FS, file string)
@@ -383,7 +383,7 @@ func TestCloseDuringReads(t *testing.T) {
 			_, err := s.Locate(t.Context(), "a.test", "https://a.test/unknown")
 			return err
 		},
-		"Admitted": func(n int) error { // the store remembers each key
+		"Admitted": func(n int) error { // each call has a new key, because the store remembers keys
 			_, err := s.Admitted(t.Context(), []string{strconv.Itoa(n)})
 			return err
 		},

@@ -35,8 +35,8 @@ func (g *group) expireLeases() {
 	}
 }
 
-// expire ends a lease that its worker did not end. It counts a delivery only for items that
-// might have been in flight.
+// expire ends a lease that its worker did not end. It increments Item.Deliveries only for
+// items whose requests might have been in flight.
 func (g *group) expire(l *lease) {
 	h := l.host
 	for _, lost := range l.held[:min(l.inFlight, len(l.held))] {
@@ -47,7 +47,7 @@ func (g *group) expire(l *lease) {
 	g.endLease(l)
 }
 
-// giveBackAll ends every lease when the store closes. It counts no deliveries. Each host
+// giveBackAll ends every lease when the store closes. Item.Deliveries does not change. Each host
 // waits for its delay, because a request might have started a moment ago.
 func (g *group) giveBackAll() error {
 	for _, l := range g.leases {

@@ -14,7 +14,7 @@ type host struct {
 	added    uint64 // items ever added
 	delayed  uint64 // items in tableDelayed
 	waiting  [frontier.Priorities]uint64
-	head     [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip tombstones
+	head     [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip deleted keys
 
 	lease   *lease
 	dirty   bool

@@ -129,7 +129,7 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 	return status, err
 }
 
-// failedItem reads the failed item of a host with this number.
+// failedItem reads the failed item whose row has the number seq. host is its host key.
 func (s *Store) failedItem(r pebble.Reader, host string, seq uint64) (frontier.Item, error) {
 	entry, closer, err := r.Get(failedKey(host, seq))
 	if err != nil {

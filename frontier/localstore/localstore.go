@@ -52,8 +52,8 @@ type Config struct {
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
 	// Windows has a time for each class. An exact key counts as seen for this time after its
-	// completion; 0 means for ever. A key that is offered later is added again in the next
-	// round, even beyond MaxPerHost.
+	// completion; 0 means for ever. A key that is offered after this time is added
+	// again in the next round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
 
 	// Hosts returns the settings that differ for one host key. It is optional.
@@ -161,7 +161,7 @@ type state struct {
 	hosts        map[string]*host
 	leases       map[frontier.LeaseID]*lease
 	ended        endedLeases
-	dueFloor     int64 // tableDue has no key with an earlier time; scans start here to skip tombstones
+	dueFloor     int64 // tableDue has no key with an earlier time; scans start here to skip deleted keys
 	delayedFloor int64 // the same for tableDelayed
 	nextDelayed  int64 // no delayed item is due earlier
 	nextExpiry   int64 // no lease expires earlier
@@ -174,7 +174,7 @@ const never = math.MaxInt64
 // meta is the row of counters. It is written with every batch.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
-	Seq        uint64            `json:"seq"`     // last number of a queue, delayed or failed row
+	Seq        uint64            `json:"seq"`     // last number of a row in tableQueue, tableDelayed or tableFailed
 	Journal    uint64            `json:"journal"` // last journal row
 	Clock      int64             `json:"clock"`
 	Stats      frontier.Stats    `json:"stats"` // without the filter

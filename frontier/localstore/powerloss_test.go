@@ -421,7 +421,8 @@ func (o *outage) round(print bloomstore.Fingerprint) uint32 {
 	return 0
 }
 
-// completion returns a random completion of an item, and the state of its URL after it.
+// completion returns a random completion of an item, and the state of the URL after that
+// completion.
 func (o *outage) completion(item frontier.Item) (frontier.Completion, fate) {
 	f := o.known.urls[item.URL]
 	c := frontier.Completion{Item: item.Fingerprint, Links: o.items()}

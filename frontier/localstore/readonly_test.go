@@ -48,8 +48,8 @@ func (f readOnlyFS) ReuseForWrite(_, name string, _ vfs.DiskWriteCategory) (vfs.
 	return nil, f.refuse("create", name)
 }
 
-// TestOpenReadOnly: OpenReadOnly shows the state that a killed process left, with its
-// leases, on a file system that cannot be written to, and changes nothing.
+// TestOpenReadOnly: OpenReadOnly works on a file system that cannot be written to. It shows
+// the state that a killed process left, including the leases, and changes nothing.
 func TestOpenReadOnly(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := Config{Dir: "crawl", FS: disk, Delay: NoDelay, Filter: membits.Config{Capacity: 100}}

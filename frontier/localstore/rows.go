@@ -202,8 +202,8 @@ type leaseRow struct {
 	aside    []queuePos
 }
 
-// leaseAside is a flag in the stored priority. It marks an item of lease.aside: one that this
-// lease has settled and that waits in the queue until the lease ends.
+// leaseAside is a flag in the stored priority. It marks an item of lease.aside. Such an item
+// was completed under the lease and queued again. No worker gets it until the lease ends.
 const leaseAside = 0x80
 
 func appendLease(b []byte, l *lease) []byte {

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// canonicalURL draws a URL and its host key, with and without port, with common and rare
-// schemes and hosts, and sometimes with a host key that the URL does not contain.
+// canonicalURL draws a URL and its host key. Schemes and hosts are common or rare, and the
+// port is optional. Sometimes the URL does not contain the host key.
 func canonicalURL(t *rapid.T) (url, host string) {
 	host = rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?|\[::1\]|127\.0\.0\.1`).Draw(t, "host")
 	port := rapid.SampledFrom([]string{"", "", ":8080", ":1"}).Draw(t, "port")
@@ -86,7 +86,7 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 	})
 }
 
-// TestOutcomesHaveNumbers: every outcome of the contract keeps its number in the rows
+// TestOutcomesHaveNumbers: every outcome of package frontier keeps its number in the rows
 // on disk.
 func TestOutcomesHaveNumbers(t *testing.T) {
 	want := []frontier.Outcome{

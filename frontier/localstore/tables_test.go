@@ -78,7 +78,7 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 	}
 }
 
-// readHosts returns the host rows, and the due time of each host in the index.
+// readHosts returns the host rows, and the due times of the hosts in tableDue.
 func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, due map[string]int64) {
 	hosts, due = make(map[string]*host), make(map[string]int64)
 	if err := s.scanHosts(func(h *host) { hosts[h.key] = h }); err != nil {

@@ -55,8 +55,8 @@ func (c *Config) checkWindows() error {
 }
 
 // renew queues an exact item again, in the next round, if it is finished and its window is
-// over. An item that waits or is leased stays unchanged. The outcome of a bulk item has no
-// time, so its window counts as over. The errors of renew are fatal.
+// over. An item that waits or is leased stays unchanged. If the item was finished as a bulk
+// item, its outcome has no time, and the window counts as over. The errors of renew are fatal.
 func (g *group) renew(o *offer) (renewed bool, err error) {
 	if g.cfg.Windows == [maxClass + 1]time.Duration{} {
 		return false, nil

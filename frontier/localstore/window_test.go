@@ -54,9 +54,9 @@ func TestWindowPromotesBulkKeys(t *testing.T) {
 	checkRecount(t, s)
 }
 
-// TestWindowAndRetryInOneGroup: a group cannot read its own changes. If the window of a
-// failed key has ended, the first Add or Retry of a group queues it again, and the
-// others do not.
+// TestWindowAndRetryInOneGroup: a group is a set of calls that are committed together. It
+// cannot read its own changes. If the window of a failed key has ended, the first Add or
+// Retry of the group queues the key again, and its later calls do not.
 func TestWindowAndRetryInOneGroup(t *testing.T) {
 	item := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
 	add := func(g *group) error {
@@ -248,7 +248,8 @@ func (m *windowModel) retry() {
 	}
 }
 
-// die kills the process, or closes the store.
+// die ends the store as if the process were killed, or closes it. Then it opens the store
+// again.
 func (m *windowModel) die() {
 	if m.rng.IntN(2) == 0 {
 		m.store.guard.fail(errKilled)

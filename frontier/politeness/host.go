@@ -16,7 +16,7 @@ type Host struct {
 	// AppendBinary encodes the next four fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
-	backoffs   int           // n of the next back-off
+	backoffs   int           // the next back-off lasts BackoffBase × 2^backoffs, see spread
 	failures   int           // failures in a row
 
 	// AppendBinary does not encode the last two fields, because the frontier stores the due
@@ -124,8 +124,8 @@ func (h *Host) Failures() int { return h.failures }
 // HasAnswered reports whether the host has ever answered.
 func (h *Host) HasAnswered() bool { return h.latency > 0 }
 
-// backingOff reports whether a back-off is in progress. Requests that were in flight
-// when it began do not count again.
+// backingOff reports whether a back-off is in progress. During a back-off, Failed and
+// Broken ignore failures, because those requests were sent before the back-off began.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
 // backOff starts a back-off, unless one is in progress. In both cases the back-off lasts at
@@ -141,7 +141,8 @@ func (h *Host) backOff(now time.Time, minimum time.Duration, random func() float
 	}
 }
 
-// maxBackoffs bounds n of a back-off. With this n, a back-off lasts BackoffMax in practice.
+// maxBackoffs bounds Host.backoffs. In practice, a back-off with this exponent lasts
+// BackoffMax.
 const maxBackoffs = 32
 
 // smooth updates the average latency, in which the last answer has a weight of a quarter.

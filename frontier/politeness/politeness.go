@@ -14,7 +14,7 @@
 //	no connection (name, dial, TLS) back-off; counts towards DeadAfter        RetryIn
 //	connected, but no whole answer  back-off from the third in a row;         RetryIn
 //	                                counts towards DeadAfter
-//	kept connection was closed      none, but the start counts                RetryIn
+//	kept-alive connection closed    no effect, but the start counts           RetryIn
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do
 // not wait. Three in a row are the host's fault. Any answer sets the count of failures back

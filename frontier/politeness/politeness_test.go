@@ -231,7 +231,7 @@ func policies(t *rapid.T) Policy {
 	return p
 }
 
-// happen calls a random method of h that records an event, except Start.
+// happen records a random event: it calls CrawlDelay, Answered, Failed or Broken of h.
 func happen(t *rapid.T, h *Host, now time.Time) {
 	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
 	switch rapid.IntRange(0, 4).Draw(t, "event") {
@@ -251,7 +251,7 @@ func happen(t *rapid.T, h *Host, now time.Time) {
 
 // TestStartsKeepTheirDistance makes random events with several requests in flight. Two
 // starts that obey Due are never closer than the delay, no start is within a back-off,
-// and no wait is longer than its limit.
+// and no wait is longer than the longest limit of the policy.
 func TestStartsKeepTheirDistance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policies(t)
