@@ -49,7 +49,7 @@ type ask struct {
 	full     bool           // the queue is full, and the exact set has decided: add.lua refuses the item, unless it is queued or leased
 	next     *ask           // the next offer of the same URL in the group
 	test     *redisbits.Ask // the look-up of the URL in the filter; set if the script must decide whether the item is new
-	edit     *edit          // the change of the filter that adds the item, if the filter does not claim the item
+	edit     *edit          // the change that adds the item to the filter; not used if the filter claims to contain the item
 	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error

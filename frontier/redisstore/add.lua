@@ -20,7 +20,7 @@
 --            its number among the items of the call, from 1
 --            its letters, see below
 --            its fingerprint
---            the offset of the round in its entry
+--            the offset of the round in its entry (see entry.go)
 --            its delay, ms
 --          then for each host:
 --            the host key
@@ -46,7 +46,8 @@
 --            n  it is exact, and an exact set decided: it is new
 --            p  it is exact, and an exact set decided: it is promoted
 --            r  it is exact, and an exact set decided: it is queued again
---            s  it is in the shadow sample
+--            s  it is in the shadow sample, with which the errors of the filter are
+--               measured
 --            z  it is delayed
 --            o  the host's limit does not apply to it
 --            q  it is refused, unless it is already queued or leased. The letter q only

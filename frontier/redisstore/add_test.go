@@ -143,8 +143,8 @@ func counter(t testing.TB, s *Store, field string) (sum int64) {
 	return sum
 }
 
-// TestAddersRace has several workers offer the same pages, some of them with the
-// same URL many times in one call.
+// TestAddersRace has several workers offer the same pages at the same time. A call can contain
+// a URL several times. Each URL must be queued and counted once.
 func TestAddersRace(t *testing.T) {
 	const stores, callers, urls = 3, 4, 600
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -226,7 +226,7 @@ func TestAddOrder(t *testing.T) {
 	}
 }
 
-// TestAddMany offers more items in one call than a group can contain.
+// TestAddMany offers more than maxGroupAsks items in one call.
 func TestAddMany(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.FilterCapacity = 100_000
@@ -412,7 +412,8 @@ func TestFilterWentBack(t *testing.T) {
 	}
 }
 
-// TestAddWaits asks for a replica that does not exist.
+// TestAddWaits asks for a replica that does not exist. Add returns an error, but the items are
+// queued.
 func TestAddWaits(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.Wait = 1

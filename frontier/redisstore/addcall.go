@@ -133,12 +133,11 @@ func newEdit(key blockKey, old, new []byte) edit {
 	return edit{key.segment, key.offset + int64(first), key.offset + int64(end) - 1, old[first:end], new[first:end]}
 }
 
-// rebase bases e on a block that an earlier call changes. The argument old is the content of the
-// block after that call. The range of bytes stays the same, because it contains all bits that
-// were missing when the item was tested. If the earlier call does not change the block to old,
-// the script notices that. Another worker can have added the item after it was tested and before
-// the block was read for the earlier call. Then old has all bits of the item, and the script
-// answers that the item is known.
+// rebase makes e change the block from old to new, because an earlier call of the script changes
+// the block to old. The range of bytes stays the same, because it contains all bits that were
+// missing when the item was tested. If the block does not contain old when the script runs, the
+// script notices that. If another worker has added the item after the test, old can have all bits
+// of the item already. Then the script answers that the item is known.
 func (e *edit) rebase(key blockKey, old, new []byte) {
 	start, end := e.first-key.offset, e.last-key.offset+1
 	e.old, e.new = old[start:end], new[start:end]

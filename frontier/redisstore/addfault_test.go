@@ -11,14 +11,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// faultyAdd is a run of add.lua that uses all its parts. Its items are on two hosts of one
-// partition. They have all the letters that add.lua defines for special items, and one is
-// promoted.
+// faultyAdd is one call of add.lua with items of two hosts of one partition. Some items are new,
+// one of them is delayed, and some are exact. The filter claims to contain three exact items.
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
-	base          map[string]string // the result of dump before the run
-	before, after map[string]string // contents before and after the run
+	base          map[string]string // the result of dump before the call
+	before, after map[string]string // contents before and after the call
 	log           []string
 }
 
@@ -87,7 +86,8 @@ func (b *faultyAdd) queued(it frontier.Offer) bool {
 // queued each URL that it added to the filter, and a repeat queues the other URLs.
 func TestAddFaults(t *testing.T) { testAddFaults(t, config) }
 
-// TestAddFaultsBesideExactSet does the same for items that an exact set decided about.
+// TestAddFaultsBesideExactSet does the same as TestAddFaults. Its exact items have a decision of
+// an exact set.
 func TestAddFaultsBesideExactSet(t *testing.T) { testAddFaults(t, exactConfig) }
 
 func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {

@@ -18,8 +18,8 @@ import (
 type recount struct {
 	frontier.Audit
 	outbox  uint64 // notes in the outboxes
-	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed them
-	known   uint64 // from a counter: keys of the filter that were never added, see MarkSeen
+	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed to contain them
+	known   uint64 // from a counter: keys that MarkSeen put into the filter; no item was added for them
 }
 
 // maxFaults bounds the number of contradictions in an audit.
@@ -34,10 +34,11 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 // Audit implements frontier.Inspector. Done comes from the counter: the servers do not store
 // the done URLs, so Audit cannot count them. Added is an estimate:
 //   - the number of keys in the filter, from a sample of its blocks,
-//   - plus the items that were queued although the filter claimed them,
+//   - plus the items that were queued although the filter claimed to contain them,
 //   - minus the keys of MarkSeen,
-//   - minus the expected number of new items that the filter claimed. They were not added, but
-//     the first number includes them.
+//   - minus the expected number of new items that the filter wrongly claimed to contain. They
+//     were not added. But the first number includes them, because it is computed from the share
+//     of set bits and so allows for keys whose bits were all set before.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {
@@ -56,8 +57,8 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, nil
 }
 
-// claimedWhileFilling returns the expected number of new keys that a layer claimed while it
-// was filled.
+// claimedWhileFilling returns the expected number of new keys that a layer wrongly claimed to
+// contain while it was filled.
 func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed float64) {
 	const steps = 64
 	for i := range steps {

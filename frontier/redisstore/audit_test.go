@@ -16,9 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRecountNamesCorruption damages the structures and the counters one by one. The
-// recount names the terms that depend on the damaged structure or counter, and no
-// others.
+// TestRecountNamesCorruption damages the structures and the counters one by one. The recount
+// must report the numbers and structures that contradict the damaged one, and no others.
 func TestRecountNamesCorruption(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -196,8 +195,8 @@ func TestAuditCountsTheFilter(t *testing.T) {
 	}
 }
 
-// TestProbeFilter: the filter claims as many random fingerprints as its fill
-// predicts.
+// TestProbeFilter: the share of random fingerprints that the filter claims to contain is about
+// the rate that Stats computes from the filter's fill.
 func TestProbeFilter(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
@@ -256,9 +255,10 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 	}
 }
 
-// TestAuditOfOverfilledFilter: a filter of a few blocks that gets six times its capacity
-// claims many new keys, which are lost or are exact items. The audit's estimate of added
-// items is still right.
+// TestAuditOfOverfilledFilter: a filter of a few blocks gets six times as many keys as its
+// capacity, so it wrongly claims to contain many new keys. Bulk items with such keys are lost.
+// Exact items are queued nevertheless. In both cases, the audit's estimate of added items is
+// right.
 func TestAuditOfOverfilledFilter(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{120, 2000} {

@@ -15,14 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// benchCallers is how many pages a worker completes at once.
+// benchCallers is the number of goroutines that offer URLs at the same time.
 const benchCallers = 128
 
 // loggedServer has a log that is synced every second and never rewritten. The log's growth
 // is therefore the number of bytes written.
 var loggedServer = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// BenchmarkAddNew adds new URLs as pages do: many callers each add some URLs of one host
+// BenchmarkAddNew adds new URLs as a crawl does: many callers each add some URLs of one host
 // in one call. The false-positive rate is 1e-6, and the log is synced every second.
 func BenchmarkAddNew(b *testing.B) {
 	for _, batch := range []int{4, 100} {

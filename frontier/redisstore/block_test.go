@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// blockRace is a group of one worker, with a filter of one block. The test calls the steps
-// of the group one by one.
+// blockRace has a group, which decides offers together, and a filter of one block. The test
+// calls the steps of the group one by one.
 type blockRace struct {
 	*testing.T
 	group *group
@@ -33,7 +33,7 @@ func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	return &blockRace{t, &group{s: s, node: n}, ep}
 }
 
-// test makes the group test one offer.
+// test makes the group look up one offer in the filter.
 func (r *blockRace) test(offer frontier.Offer) *ask {
 	r.Helper()
 	s := r.group.s
@@ -51,8 +51,8 @@ func (r *blockRace) test(offer frontier.Offer) *ask {
 	return a
 }
 
-// add makes the group add the items that it tested, in one pipeline, and repeat those that
-// must be asked again.
+// add runs the script on the items that the group has tested, in one pipeline. Then the group
+// asks again about the items that were not decided.
 func (r *blockRace) add(ctx context.Context) {
 	r.group.add(ctx, r.ep)
 	for range maxAsked {

@@ -21,7 +21,7 @@ import (
 // format is the version of the keys and their values.
 const format = 1
 
-// Fields of the crawl's first key.
+// Fields of the hash Config.cardKey.
 const (
 	cardField   = "card"   // the settings that were fixed when the crawl was created
 	readyField  = "ready"  // exists once the filters of all partitions were created
@@ -36,7 +36,7 @@ var ErrNoCrawl = errors.New("redisstore: no such crawl")
 type card struct {
 	Format     int               `json:"format"`
 	Created    time.Time         `json:"created"`
-	ID         string            `json:"id"`  // prefix of the crawl's keys
+	ID         string            `json:"id"`  // part of the names of the partitions' keys
 	Key        hexKey            `json:"key"` // key of the fingerprints; secret
 	Partitions int               `json:"partitions"`
 	LeaseMS    int64             `json:"lease_ms"` // TTL of all workers' leases

@@ -160,8 +160,8 @@ func TestForeignCards(t *testing.T) {
 	}
 }
 
-// TestScopeAndQuotaAreShared: workers share scope keys and quota groups. The test also
-// bypasses the caches of a process.
+// TestScopeAndQuotaAreShared: workers share scope keys and quota groups. A repeated call, which
+// the cache of a process can answer, has the same result.
 func TestScopeAndQuotaAreShared(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	a, b := openStore(t, cfg), openStore(t, cfg)
@@ -196,7 +196,8 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 	}
 }
 
-// TestLeaseTTLIsTheCreators: a worker that joins a crawl uses the LeaseTTL of its creator.
+// TestLeaseTTLIsTheCreators: a worker that joins a crawl uses the LeaseTTL of the process that
+// created the crawl.
 func TestLeaseTTLIsTheCreators(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.LeaseTTL = 20 * time.Second

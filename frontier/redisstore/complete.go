@@ -78,15 +78,15 @@ type todo struct {
 	item *heldItem // this call has locked item.turn
 }
 
-// followed is the progress of a completion before it takes effect.
+// followed is the progress of a completion before the completion takes effect.
 type followed struct {
 	links    answers
 	answered time.Time // when all links were answered
 	recorded bool      // its record was written
 }
 
-// begin finds the items of completions and locks their turns, so that the second of two
-// calls for one item sees the effects of the first. It skips an item that occurs twice or
+// begin finds the items of completions and locks the mutex turn of each item. So the second of
+// two calls for one item sees the effects of the first. begin skips an item that occurs twice or
 // was completed before.
 func (c *completing) begin(done []frontier.Completion) error {
 	found := make(map[*heldItem]bool, len(done))

@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// clusterBench is a crawl on a cluster, with a lease of some pages and a host
-// on another node for their links.
+// clusterBench is a crawl on a cluster. It has a lease of some pages. The host in the
+// field away is on another node. The pages can have links to it.
 type clusterBench struct {
 	*testing.T
 	*Store

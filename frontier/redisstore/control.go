@@ -71,7 +71,7 @@ type retrying struct {
 	head []string // the first values in its list of failed items
 }
 
-// hosts queues the failed items of hosts of a partition again.
+// The method hosts queues the failed items of the given hosts again.
 func (r retry) hosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {

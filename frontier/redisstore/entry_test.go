@@ -58,8 +58,8 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRoundOffset compares an entry that the script has changed to promote an item with
-// the encoded entry of frontier.PromotedRound.
+// TestRoundOffset inserts frontier.PromotedRound into an entry, as add.lua does to promote an
+// item. The result must be the entry that appendEntry makes for that round.
 func TestRoundOffset(t *testing.T) {
 	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
 		for _, hops := range []uint8{0, 1} {

@@ -9,7 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// epochBench is a crawl on a server that can be killed, with its own clock.
+// epochBench is a crawl on a server that the test can kill. The test also sets the clock of the
+// crawl.
 type epochBench struct {
 	*scriptBench
 	server *servers.RedisServer
@@ -120,7 +121,8 @@ func TestEpochForgotLease(t *testing.T) {
 	b.wantLost(func() frontier.Lease { return b.hosts()["a.test"] })
 }
 
-// TestEpochForgotExtension does the same for the extension of a lease.
+// TestEpochForgotExtension does the same as TestEpochForgotLease, but the server loses the
+// extension of a lease.
 func TestEpochForgotExtension(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -159,9 +161,9 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	}
 }
 
-// TestEpochOffersLinksAgain: a server that restarted between the answers to a
-// page's links and its completion may have forgotten the links, so they are
-// offered again.
+// TestEpochOffersLinksAgain: a server restarts after the links of a page were answered and
+// before the page is completed. The server may have forgotten the links, so they are offered
+// again.
 func TestEpochOffersLinksAgain(t *testing.T) {
 	t.Parallel()
 	newEpochBench(t).wantLinksAgain(nil)

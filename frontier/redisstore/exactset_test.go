@@ -97,8 +97,8 @@ func TestExactSetIsFixed(t *testing.T) {
 	}
 }
 
-// TestWrongDecisionsAreRefused: Add fails and changes nothing if an exact item
-// has no decision, or one that Add does not accept, or if a bulk item has one.
+// TestWrongDecisionsAreRefused: Add fails and changes nothing if an exact item has no decision
+// or a wrong one, or if a bulk item has a decision.
 func TestWrongDecisionsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -155,8 +155,8 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestLimitsOfOneURL: a group has two offers of one URL. A limit refuses the first, but it does
-// not apply to the second.
+// TestLimitsOfOneURL: two offers of one URL are decided together. A limit refuses the first, but
+// it does not apply to the second.
 func TestLimitsOfOneURL(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -198,8 +198,8 @@ func TestLimitsOfOneURL(t *testing.T) {
 }
 
 // TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and
-// then once more as each of them. The first exact item is queued, too, because the store
-// has no record that the bulk item has the same URL.
+// then once more as each of them. The first exact item is queued, too. An exact item is answered
+// Seen only if partition.exact has its fingerprint, and a bulk item adds nothing to that set.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
@@ -216,8 +216,8 @@ func TestBulkThenDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestAuditOfDecided: items that were queued although the filter claimed them do not count
-// as missing from the filter.
+// TestAuditOfDecided: items that were queued although the filter claimed to contain them do not
+// count as missing from the filter.
 func TestAuditOfDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))

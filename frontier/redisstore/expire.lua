@@ -4,7 +4,7 @@
 -- sent a request at the last moment. If the worker has stored a later due time, the
 -- host is due then.
 -- KEYS     as in host.lua
--- ARGV     2 the host key  3 the delay of a host that has none of its own, ms
+-- ARGV     2 the host key  3 the delay if the host's state has none, ms
 --          4 the maximum count of deliveries
 -- returns  1, or 0 if the host is not leased or its lease has not run out
 -- cost     O(items of the lease)

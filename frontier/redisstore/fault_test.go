@@ -14,10 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// expedition is a crawl of a small web by several workers, each with its own Store, while
-// the test disturbs the servers. Page n has links to 2n+1 and 2n+2, and to some known
-// pages, so that page 0 leads to all of them. The expedition keeps the times of the
-// requests to each host and the records that were written.
+// expedition is a crawl of a small web by several workers, each with its own Store, while the
+// test disturbs the servers. Page n has links to the pages 2n+1 and 2n+2, and to two random
+// pages from 0 to n. So all pages can be reached from page 0. The expedition keeps the times of
+// the requests to each host and the records that were written.
 type expedition struct {
 	*testing.T
 	pages, hosts int

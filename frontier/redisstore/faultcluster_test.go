@@ -72,8 +72,8 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 }
 
 // TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during a crawl.
-// Nothing is lost, because the pages of other nodes wait for their links: a page is completed
-// only when its links to hosts of the killed node are on that node's disk.
+// Nothing is lost, because a page of another node is completed only when its links to hosts of
+// the killed node are on that node's disk.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)

@@ -185,7 +185,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // an exact item must not be queued in addition to a bulk item of the same URL
+			exact = exact || !g.s.cfg.ExactSet // without an exact set, an exact item must not be queued in addition to a bulk item of the same URL
 		}
 		a = follower
 	}

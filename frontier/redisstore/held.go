@@ -52,21 +52,21 @@ type heldItem struct {
 
 	turn    sync.Mutex // locked by the call that completes the item
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; set with both turn and holding.mu locked
+	settled bool       // its completion took effect; written only while turn and holding.mu are locked
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
 	return &holding{id: id, part: part, host: host, byPrint: make(map[bloomstore.Fingerprint]*heldItem)}
 }
 
-// doubt notes that the lease may have been granted until deadline.
+// doubt stores that the lease may have been granted until deadline.
 func (h *holding) doubt(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deadline = deadline
 }
 
-// grant notes that the lease is granted until deadline, with its open items and the host's
+// grant stores that the lease is granted until deadline, with its open items and the host's
 // blob.
 func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
@@ -126,15 +126,15 @@ func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
 	return h.byPrint[print]
 }
 
-// noteDoubt notes that the answer to a completion was lost.
+// noteDoubt stores that the answer to a completion was lost.
 func (h *holding) noteDoubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.doubtful = true
 }
 
-// settle notes that completions and the update of the host took effect. The caller must hold the
-// turns of their items.
+// settle stores that completions and the update of the host took effect. The caller must have
+// locked the mutex turn of each item.
 func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

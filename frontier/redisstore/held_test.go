@@ -34,7 +34,7 @@ func TestHoldingReceives(t *testing.T) {
 	}
 }
 
-// TestTwoRoundsOfOneURL: a bulk URL that waits is queued again as an exact one. The two items
+// TestTwoRoundsOfOneURL: a queued bulk URL is queued again as an exact one. The two items
 // have the same fingerprint, and a completion names its item by fingerprint. So they must not
 // be in one lease. The test checks that each (URL, round) gets one record, both when the
 // items come with the first grant and when Extend adds them to a lease.
@@ -98,7 +98,8 @@ func testTwoRounds(t *testing.T, urls int) {
 }
 
 // TestLateAnswerOfExtend: a lease is extended, but the answer comes after the old deadline,
-// when a call of Lease has removed the lease from the table.
+// when a call of Lease has removed the lease from the table. A completion under the lease
+// succeeds nevertheless.
 func TestLateAnswerOfExtend(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)

@@ -43,7 +43,8 @@ local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
--- add notes that a counter of meta changes by n. It writes nothing, see totals.
+-- add changes a counter of meta by n. It does not write the change: the script must
+-- write the result of totals.
 local counts = {}
 local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
 

@@ -18,9 +18,9 @@ import (
 // Lookup implements frontier.Inspector. It reads the queue of the URL's host in steps, so it
 // can miss an item that moves meanwhile.
 //
-// The server stores nothing about a done URL except its bits in the filter. So if the filter
-// claims a URL that is not queued, leased or failed, Lookup returns Done, without an outcome.
-// Such a URL can also be a false positive: a URL that was never added.
+// The server stores nothing about a done URL except its bits in the filter. So Lookup returns
+// Done, without an outcome, for a URL that the filter claims to contain and that is not queued,
+// leased or failed. Such a URL can also be a false positive: a URL that was never added.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
@@ -40,12 +40,12 @@ type Location struct {
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims []bool // which layers of the filter claim the URL, oldest first
+	Claims []bool // which layers of the filter claim to contain the URL, oldest first
 }
 
 // Locate returns the location of a canonical URL whose host key is host. It reads the host's
-// queue. If an item of the URL has failed, and a promoted or renewed item of the URL waits, it
-// returns the item that waits.
+// queue. If one item of the URL has failed and another is queued or leased, Locate returns the
+// other item.
 func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) {
 	p := s.partition(host)
 	l := Location{}
@@ -128,8 +128,8 @@ func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Lo
 type hostEntry struct {
 	item    frontier.Item
 	state   frontier.State
-	delay   time.Duration    // until it is ready; of queued items
-	outcome frontier.Outcome // of failed items
+	delay   time.Duration    // time until the item is ready; only of queued items
+	outcome frontier.Outcome // only of failed items
 	status  int
 }
 

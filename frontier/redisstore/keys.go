@@ -30,8 +30,8 @@ type partition struct {
 	due         string // sorted set, host by due time: hosts that have ready items and are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
-	exact       string // set of fingerprints of exact items; with Config.ExactSet, of those that are queued or leased
-	shadow      string // set of sampled fingerprints
+	exact       string // set of fingerprints of exact items; with Config.ExactSet, it has only queued and leased items
+	shadow      string // set of the fingerprints of sampled items, with which the filter's errors are measured
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
 
@@ -49,8 +49,8 @@ type partition struct {
 //	other = seen + the sum of all fieldRefused
 //	added = queued + leased + done + failed
 //
-// Links of a page that are seen or refused are counted in the partition of the page. Scripts
-// use more fields, which docs/reference/redis-keys.md lists.
+// A link that is seen or refused is counted in the partition of the page that has the link.
+// Scripts use more fields, which docs/reference/redis-keys.md lists.
 const (
 	fieldAdded           = "a"     // followed by a worker's number: items that this worker added; 0 stands for all other processes
 	fieldOther           = "other" // offers that were not added
@@ -68,10 +68,10 @@ const (
 	fieldHosts           = "hosts" // hosts with queued or leased items
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
-	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed them
+	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed to contain them
 	fieldOutbox          = "outbox"  // notes in partition.outbox
 	fieldDelivered       = "told"    // notes that were delivered and removed from the outbox
-	fieldKnown           = "known"   // keys of the filter that were never added, see MarkSeen
+	fieldKnown           = "known"   // keys that MarkSeen put into the filter; no item was added for them
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"

@@ -18,8 +18,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is how long after its answer a write may still be missing on the node's disk,
-	// if the node does not restart meanwhile. Nodes sync their log every second.
+	// durable is the time from the answer to a write until the write is certainly on the
+	// node's disk, if the node has not restarted. Nodes sync their log every second.
 	durable time.Duration
 }
 

@@ -4,7 +4,7 @@
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 how long the lease lasts, ms
---          5 the delay of a host that has none of its own, ms
+--          5 the delay if the host's state has none, ms
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
 --          8 the server's time, ms, after which nothing is leased, '' for no such time

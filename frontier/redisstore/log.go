@@ -7,19 +7,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A power loss can cut a server's log within a transaction. When the server starts, it does
-// not run that transaction, but it keeps the transaction's first commands in the log and
-// appends to them. At its next start it runs them as part of the next transaction, so that
-// half of a script takes effect. (Redis 7.0.15 does so. Valkey fixed this fault in its pull
-// request 4342.) Therefore, once after each restart, a worker makes the server rewrite its
-// log from its memory.
+// A power loss can cut a server's log within a transaction. When the server starts, it does not
+// run that transaction, but it keeps the transaction's first commands in the log and writes
+// later transactions after them. At its next start it runs these first commands as part of the
+// next transaction, so that half of a script takes effect. (Redis 7.0.15 does so. Valkey fixed
+// this fault in its pull request 4342.) Therefore, once after each restart, a worker makes the
+// server rewrite its log from its memory.
 
 // fieldLog is a field in meta of the first partition of a node. It contains the run id of the
 // last server process whose log is known to be whole.
 const fieldLog = "log"
 
-// renewLog makes a node rewrite its log, unless that was done in this epoch, or the crawl
-// was created in this epoch.
+// renewLog makes a node rewrite its log, unless the log was already rewritten or the crawl was
+// created in this epoch.
 func (s *Store) renewLog(ctx context.Context, ep *epoch) {
 	if !s.worker { // an inspecting process changes nothing
 		return

@@ -21,11 +21,11 @@ type Loss struct {
 // where the partition counted fewer. A lost link does not count if Complete has offered it
 // again. Every other lost item counts, even if another worker has added it since.
 //
-// Workers store their numbers once a second. The items of the last second are missing if a worker
-// was killed, or adds items at the time of the call. If a reply was lost, the partition has counted
-// items that the worker has not counted, which hides a loss of the same size. So the sum of the
-// differences is a lower bound of the lost items. It is exact if the workers are alive and no reply
-// was lost.
+// Workers store their numbers once a second. So the number of a worker does not include the
+// items of the last second if the worker was killed or is adding items. If a reply was lost,
+// the partition has counted items that the worker has not counted, which hides a loss of the
+// same size. So the sum of the differences is a lower bound of the lost items. It is exact if
+// the workers are alive and no reply was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	known, err := s.acknowledgedBy(ctx) // read before the counters, which only grow
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lostReply is a crawl behind a proxy that loses replies, with its own clock.
+// lostReply is a crawl whose server is behind a proxy that can lose replies. The test sets the
+// clock of the crawl.
 type lostReply struct {
 	*testing.T
 	*Store

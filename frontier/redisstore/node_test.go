@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// confirmCall is a call that changes nothing.
+// confirmCall returns a call that changes nothing.
 func confirmCall(s *Store, required *epoch) *call {
 	p := s.parts[0]
 	return &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, required: required}
@@ -134,8 +134,8 @@ func TestClassifyErrors(t *testing.T) {
 	}
 }
 
-// TestClassifyReplies makes a server return the errors, because their texts depend on the
-// server.
+// TestClassifyReplies classifies errors that a server returned. So they have the types that the
+// client gives to replies.
 func TestClassifyReplies(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))

@@ -43,7 +43,8 @@ func lostDecisions(c *lostReply) {
 	c.want(fieldQueued, 2, fieldRecovered, 0)
 }
 
-// notedPage returns an unconfirmed completion of an item, with links of every decision.
+// notedPage returns an unconfirmed completion of an item. The exact set has decided on two of
+// its links, and must decide on three others later. Two links are not exact.
 func notedPage(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Unconfirmed = true

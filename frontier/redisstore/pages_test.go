@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestMaxPagesAcrossWorkers: several workers lease and top up at the same time. Together
-// they get exactly as many items as MaxPages permits.
+// TestMaxPagesAcrossWorkers: several workers call Lease and Extend at the same time. Together
+// they complete exactly MaxPages pages.
 func TestMaxPagesAcrossWorkers(t *testing.T) {
 	t.Parallel()
 	const workers, hosts, limit = 4, 30, 100
@@ -113,8 +113,8 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	}
 }
 
-// TestEmptyIsNeverEarly: while each page has a link to one new URL, in another partition,
-// no Grant is Empty.
+// TestEmptyIsNeverEarly: each page has a link to one new URL, in another partition. The crawl
+// must not be reported as empty before its last page is done.
 func TestEmptyIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
@@ -239,8 +239,8 @@ func TestPagesLock(t *testing.T) {
 	}
 }
 
-// TestFenceOfLimits: a call that arrives after its limit has expired leases
-// nothing.
+// TestFenceOfLimits: the limit of a call is valid until a certain time. A call that arrives
+// later leases nothing.
 func TestFenceOfLimits(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

@@ -3,9 +3,9 @@
 -- ARGV     2 the maximum number of due hosts, 3 the maximum length of the other lists
 -- returns  1 the time, ms
 --          2 the ms until a host that is not in list 4 is due, -1 if there is no such host
---          3 the ms until a lease that is not in list 5 runs out or a delayed item that
---            is not in list 6 is ready, -1 if there are none. 2 and 3 are 0 if that
---            time has already come
+--          3 the ms until the next lease runs out or the next delayed item is ready,
+--            whichever is first, apart from those in the lists 5 and 6; -1 if there are
+--            no others. 2 and 3 are 0 if that time has already come
 --          4 hosts that are due, each with its due time, ms
 --          5 hosts whose lease ran out
 --          6 members of delayed that are ready

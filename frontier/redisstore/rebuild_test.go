@@ -18,8 +18,8 @@ import (
 )
 
 // variety makes a crawl that uses every structure. Of each of six hosts, eight URLs are
-// done, one has failed, one is delayed, and the rest is queued or leased. variety returns
-// all URLs, and those that are done.
+// done, one has failed, two are delayed, and the others are queued or leased. variety
+// returns all URLs, and those that are done.
 func variety(t *testing.T, s *Store) (all, done []frontier.Offer) {
 	t.Helper()
 	for n := range 6 {
@@ -174,9 +174,10 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 	}
 }
 
-// TestRebuildOfPromotedURL: a bulk item fails, its URL is promoted and done, and the bulk item is
-// retried. Then the counters are lost. A rebuild counts the record of the promoted item, although
-// the bulk item waits in an earlier round, and does not count a record of the bulk item's round.
+// TestRebuildOfPromotedURL: a bulk item fails, its URL is promoted and done, and the bulk item
+// is retried. Then the counters are lost. A rebuild counts the record of the promoted item,
+// although the bulk item is queued in an earlier round. The rebuild does not count a record of
+// the round in which the bulk item is queued.
 func TestRebuildOfPromotedURL(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))

@@ -114,8 +114,8 @@ func (b *scriptBench) wantNothing(c *call) {
 	}
 }
 
-// TestScriptsLookAgainBesideExactSet does the same for changes that scripts make only if
-// there is an exact set.
+// TestScriptsLookAgainBesideExactSet does the same as TestScriptsLookAgain for changes that
+// scripts make only if there is an exact set.
 func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"notes delivered before": func(b *scriptBench) *call {

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endedOf returns the records of the crawl that variety made: those of the items in done,
-// and of the ninth item of each host, which failed.
+// endedOf returns records for a crawl that variety made: one for each item in done, and one
+// for a failure of the ninth item of each host.
 func endedOf(all, done []frontier.Offer) (ended []Ended) {
 	for _, offer := range done {
 		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})

@@ -52,11 +52,12 @@ type Config struct {
 	// exceeded by the items that all workers add within a second. 0 means no limit.
 	MaxQueued uint64
 
-	// Hosts returns the settings that differ for one host key. It is optional.
+	// Hosts returns limits of one host key. A limit that is zero has the value of Delay or
+	// MaxPerHost. Hosts is optional.
 	Hosts func(host string) frontier.HostLimits
 
-	// OpenOutput opens the output of this worker's records. It is optional:
-	// without it completions must not have a Record.
+	// OpenOutput opens the output of this worker's records. It is optional. If it is nil,
+	// completions must not have a Record.
 	OpenOutput frontier.OpenOutput
 
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id

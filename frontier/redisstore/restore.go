@@ -45,8 +45,8 @@ type past struct {
 }
 
 // metKey identifies an item in a queue, a lease or a list of failed items. If the URL of a bulk
-// item was promoted, both items can be there. Only the promoted one has a round that is not before
-// frontier.PromotedRound.
+// item was promoted, the bulk item and the promoted item can both be there. Only the round of
+// the promoted item is frontier.PromotedRound or later.
 type metKey struct {
 	print    bloomstore.Fingerprint
 	promoted bool
@@ -69,8 +69,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item of a queue, a lease or a list of failed items if the item may have a record.
-// It may have one if it failed, is in a later round than 0, or was leased.
+// meet stores an item of a queue, a lease or a list of failed items if the item may have a
+// record. An item may have a record if it failed, is in a later round than 0, or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endHost leases the items of a host, as soon as one is due, and completes them: bulk items with
-// one outcome, exact items with the other. It returns the items.
+// endHost leases a host as soon as one is due, and completes the items of the lease: bulk items
+// with one outcome, exact items with the other. It returns the items.
 func endHost(t *testing.T, s *Store, bulk, exact frontier.Outcome) []frontier.Item {
 	t.Helper()
 	var grant frontier.Grant
@@ -74,7 +74,8 @@ func TestRetrySkipsPromoted(t *testing.T) {
 	}
 }
 
-// TestRetryUnless: outdated items stay failed, and a failed check changes nothing.
+// TestRetryUnless: outdated items stay failed. If the check of an item returns an error, no item
+// changes.
 func TestRetryUnless(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))

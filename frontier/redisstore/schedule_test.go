@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timetable is a schedule of a few partitions with its own clock.
+// timetable is a schedule of a few partitions. The test sets its clock.
 type timetable struct {
 	*testing.T
 	*schedule

@@ -40,7 +40,7 @@ type scenario struct {
 	done    []int                    // items that can be removed; the others must be stored, whichever command fails
 }
 
-// scriptBench runs scripts on its own server, with its own clock.
+// scriptBench runs scripts on a server that only the test uses. The test sets the clock.
 type scriptBench struct {
 	*testing.T
 	*Store
@@ -141,7 +141,7 @@ func (b *scriptBench) notes(number int) []any {
 	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
 }
 
-// renew queues the first failed item again, as if its window had ended.
+// renew queues the first failed item again. The offer has the decision Again.
 func (b *scriptBench) renew() {
 	b.Helper()
 	item, err := b.nextRound(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
@@ -281,8 +281,8 @@ var exactScenarios = []scenario{
 // each item is written to its new place before it is removed from the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl with an
-// exact set has: the set of queued and leased exact items, and the outbox.
+// TestScriptFaultsBesideExactSet does the same as TestScriptFaults for the structures that only
+// a crawl with an exact set has: the set of queued and leased exact items, and the outbox.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {

@@ -9,10 +9,10 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// seenCache caches fingerprints for which the store answered Seen. It is a table of sets of eight
-// words, and each set is one cache line. It can drop entries. The probability that it claims a
-// fingerprint that was not added is below 10⁻¹⁸. It is safe for concurrent use, without locks:
-// if callers write to one set at the same time, an entry can be lost.
+// seenCache caches fingerprints for which the store answered Seen. It is a table of sets of
+// eight words, and each set is one cache line. It can drop entries. The probability that it
+// claims to contain a fingerprint that was not added is below 10⁻¹⁸. It is safe for concurrent
+// use, without locks: if callers write to one set at the same time, an entry can be lost.
 type seenCache struct {
 	words  []atomic.Uint64 // 0 means empty
 	sets   uint64

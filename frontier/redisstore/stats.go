@@ -148,9 +148,9 @@ func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error
 const probeBatch = 4096
 
 // Probe tests up to n random fingerprints with the filters of random partitions. It returns how
-// many of them the filters claimed, and how many it tested. A random fingerprint is like the
-// fingerprint of a URL that was never offered, because fingerprints are keyed and uniform. Probe
-// stops early when ctx ends, without an error. It changes nothing.
+// many of them the filters claimed to contain, and how many it tested. A random fingerprint is
+// like the fingerprint of a URL that was never offered, because fingerprints are keyed and
+// uniform. Probe stops early when ctx ends, without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	asks := make([]redisbits.Ask, probeBatch)
 	reader := redisbits.NewReader(s.client)

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// crawl adapts a Store to the suite.
+// crawl adapts a Store to the suite, which is package frontiertest.
 type crawl struct {
 	*Store
 	t testing.TB
@@ -132,7 +132,7 @@ func suitePartitions() []int {
 	return []int{4}
 }
 
-// TestModelOnServer makes random calls and compares them with a map.
+// TestModelOnServer makes random calls and compares their results with a model in memory.
 func TestModelOnServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -82,8 +82,8 @@ func TestCallsTravelTogether(t *testing.T) {
 }
 
 // TestCompletionsOfOneLeaseAreOneCall makes completions of a lease wait for one pipeline.
-// Those up to the end of the lease take effect in one step, as if they had been made one
-// after the other. Those after the end do nothing.
+// The completions up to the one that ends the lease take effect in one step, as if they had been
+// made one after the other. The later completions are refused.
 func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

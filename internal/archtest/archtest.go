@@ -22,8 +22,8 @@ import (
 
 const module = "github.com/bloomfrontier/crawler"
 
-// floor has a number for each top folder of code: its floor. Code imports only from folders
-// with a lower number.
+// floor has a number for each top folder of code: its floor. Code imports only from its own
+// folder and from folders with a lower number. The function direction has all rules.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
 // internalFloor has the packages below internal that are on a floor, each with the top folder of

@@ -15,7 +15,7 @@ var (
 	// no other package of ours.
 	leaves = []string{"internal/crash", "internal/durable", "internal/groupcommit", "internal/human", "internal/recent", "internal/stage", "internal/suite", "internal/topk"}
 
-	// engines are the packages of frontier that each use one backend.
+	// engines are the packages that each use one backend, such as Redis or Postgres.
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
@@ -80,7 +80,7 @@ func inAnyFolder(pkg string, rooms []string) bool {
 	return slices.ContainsFunc(rooms, func(room string) bool { return inFolder(pkg, room) })
 }
 
-// checkDirection refuses imports of our packages that direction does not allow.
+// checkDirection refuses imports of our packages that the function direction does not allow.
 func checkDirection(src source) []string {
 	var faults []string
 	for _, imp := range imports(src) {
@@ -127,9 +127,10 @@ func sameJudge(a, b string) bool {
 	return slices.ContainsFunc(judges, func(judge string) bool { return inFolder(a, judge) && inFolder(b, judge) })
 }
 
-// checkRooms refuses imports between packages that must not depend on each other, even if
-// direction allows the import. A contract is a package of interfaces. A rule for a contract
-// does not apply to the tests of the contract, because their examples use an implementation.
+// checkRooms refuses imports between packages that must not depend on each other, even if the
+// function direction allows the import. A contract is a package of interfaces. A rule for a
+// contract does not apply to the tests of the contract, because their examples use an
+// implementation.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return inAnyFolder(src.pkg, rooms) }

@@ -45,7 +45,7 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 }
 
-// messages returns the texts by package. It leaves out tests and bench.
+// messages returns the texts of errors and log lines, by package. It leaves out tests and bench.
 func messages(tree fs.FS) (map[string][]string, error) {
 	texts := make(map[string][]string)
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -43,7 +43,7 @@ func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (l
 	})
 }
 
-// Probe looks up the next n keys and returns how many of them the filter claims.
+// Probe looks up the next n keys and returns how many of them the filter claims to contain.
 func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (claimed uint64, err error) {
 	return inBatches(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.Contains(ctx, prints)
@@ -74,9 +74,10 @@ func inBatches(keys Keys, n uint64, wanted bool, lookUp func([]bloomstore.Finger
 const minNormal = 1000
 
 // Deviation returns how far the share of events, count/trials, is from the expected rate
-// p, in standard deviations (σ) of a normal distribution. For a small number of expected
-// events it returns the σ of a normal event that is equally unlikely. By chance, 5σ are
-// exceeded in one direction or the other once in two million runs.
+// p, in standard deviations (σ) of a normal distribution. If few events are expected, their
+// number does not have a normal distribution. Then Deviation returns the number of σ that a
+// normal variable exceeds with the same probability. By chance, 5σ are exceeded in one
+// direction or the other once in two million runs.
 //
 // spread is the standard deviation of the rate itself, relative to p. The rates of filters
 // of one size differ by chance: see sizing.RateSpread. Deviation returns +Inf for an

@@ -145,8 +145,8 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant adds n bytes to s if n is not positive, s is the oldest share, or the part of the
-// budget for the other shares has room. It reports whether it has added them. The caller
+// grant adds n bytes to s in three cases: n is not positive, s is the oldest share, or the part
+// of the budget for the other shares has room. It reports whether it has added them. The caller
 // must hold mu.
 func (b *Budget) grant(s *Share, n int64) bool {
 	oldest := b.shares[0]

@@ -43,8 +43,8 @@ type Config struct {
 	Null      bool          // lines end with a zero byte, not with a newline
 	SetBytes  func(uint64)  // called with the size of the set when the size changes; can be nil
 
-	// For tests: keys between two checkpoints. 0 means a million or an eighth of all keys,
-	// whichever is more.
+	// For tests: the number of new keys after which the filter is saved again. 0 means a
+	// million or an eighth of all keys, whichever is more.
 	interval uint64
 }
 
@@ -56,9 +56,9 @@ type Result struct {
 	Bytes                       uint64 // size of the set
 }
 
-// Run reads lines from input until the input or ctx ends, and writes those with new URLs
-// to out. It describes malformed lines on faults. If ctx ends, Run does not wait for a
-// Read that is under way. If Run cannot begin to read, the result is nil. If cfg.Dir has
+// Run reads lines from input until the input or ctx ends, and writes those with new URLs to
+// out. It writes descriptions of malformed lines to faults. If ctx ends, Run does not wait for
+// a Read that is under way. If Run cannot begin to read, the result is nil. If cfg.Dir has
 // other settings, the error is a *SettingsError.
 func Run(ctx context.Context, cfg Config, input io.Reader, out, faults io.Writer) (_ *Result, err error) {
 	s := &stream{cfg: cfg, out: out, faults: faults, end: '\n'}

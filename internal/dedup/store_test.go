@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// TestRunsOfADirectory: several runs with one directory print the same as one run with
-// all their lines.
+// TestRunsOfADirectory: the outputs of several runs with one directory are together the same as
+// the output of one run with all the lines.
 func TestRunsOfADirectory(t *testing.T) {
 	for _, settings := range []Settings{small, exact, {}} {
 		dir := filepath.Join(t.TempDir(), "not", "there")

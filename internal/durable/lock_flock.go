@@ -46,9 +46,9 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// LockedByOther reports whether another caller has locked a file that this process can only
-// read. It returns false for a file that cannot be opened. LockedByOther holds a shared lock for
-// a moment. During this moment, a call of Lock fails.
+// LockedByOther reports whether another caller has locked a file. The process needs only the
+// permission to read the file. LockedByOther returns false for a file that cannot be opened.
+// LockedByOther holds a shared lock for a moment. During this moment, a call of Lock fails.
 func LockedByOther(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {

@@ -130,8 +130,8 @@ func TestSyncWaitsWhileAway(t *testing.T) {
 	})
 }
 
-// TestRelayRuns: the relay queues keys that wait in the set. It notices without other
-// calls that the set is back, and it stops when its context ends.
+// TestRelayRuns: the relay queues keys that wait in the set. Even if no other calls are made,
+// the relay notices that the set is back. The relay stops when its context ends.
 func TestRelayRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, exact.Windows{}, 0)

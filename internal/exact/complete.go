@@ -13,8 +13,8 @@ import (
 
 // Complete implements frontier.Store. First the set decides about the exact links. When an
 // exact item's record is synced, the set stores how the item ended. The queue completes the
-// item last. While the set is away, exact links and the ends of exact items become notes in
-// the outbox. But if the set also stores the records (OutputConfig.Rows), no item is
+// item last. While the set is away, the outbox gets notes about exact links and about how exact
+// items ended. But if the set also stores the records (OutputConfig.Rows), no item is
 // completed while the set is away.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
@@ -73,8 +73,8 @@ type ending struct {
 }
 
 // decideLinks asks the set about the exact links of all pages in one call, and stores the
-// decisions in the links. If the set has already decided about the links of a page, it uses
-// the earlier decisions.
+// decisions in the links. If the set has already decided about the links of a page,
+// decideLinks uses the earlier decisions.
 func (c *completing) decideLinks(ctx context.Context) error {
 	var undecided []offers
 	for i := range c.done {
@@ -168,9 +168,9 @@ func (p *page) watch() {
 	}
 }
 
-// finish stores the ends of exact items in the set. If an item has a record, the Sync of the
-// record stores the end. Otherwise finish stores it now. While the set is away, finish marks
-// the completions as Unconfirmed, and a relay stores the ends later.
+// finish stores in the set how exact items ended. For an item with a record, the Sync of the
+// record does that. For other items, finish does it now. While the set is away, finish marks the
+// completions as Unconfirmed, and a relay stores later how their items ended.
 func (c *completing) finish(ctx context.Context) error {
 	var bare []*ending
 	away := c.cfg.Set.Away()
@@ -195,7 +195,7 @@ func (c *completing) finish(ctx context.Context) error {
 	return c.finishBare(ctx, bare)
 }
 
-// finishBare stores in the set the ends of items that have no record.
+// finishBare stores in the set how items without a record ended.
 func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	if len(bare) == 0 {
 		return nil
@@ -234,8 +234,8 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord arranges that the Sync after the record also stores the end in the set. Once
-// the set has stored the end, the record is not voided, because perhaps no worker gets the
+// watchRecord arranges that the Sync after the record also stores in the set how the item ended.
+// Once the set has stored that, the record is not voided, because perhaps no worker gets the
 // item again. If a worker does get the item again, a second record of the round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void

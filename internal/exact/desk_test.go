@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// desk is a world that records the calls to its queue.
+// desk is a crawl of a small web, see the type world. It records the calls to its queue.
 type desk struct {
 	*world
 	asked *asked

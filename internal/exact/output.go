@@ -27,10 +27,10 @@ type OutputConfig struct {
 // storeTimeout limits the time of one transaction.
 const storeTimeout = 30 * time.Second
 
-// Output is the frontier.Output of a store with an exact set. It stores the ends
-// of exact items in the set. It does so after their records are synced and before the
-// items are completed. If several items are completed together, one transaction stores
-// all their ends. It is safe for concurrent use, except Sync.
+// Output is the frontier.Output of a store with an exact set. It stores in the set how exact
+// items ended. It does so after their records are synced and before the items are completed. If
+// several items are completed together, it stores all of them in one transaction. It is safe
+// for concurrent use, except Sync.
 type Output struct {
 	cfg OutputConfig
 
@@ -128,8 +128,8 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 }
 
 // written sets n.recorded, because the record of the note's item was written. The next Sync
-// then stores the note, unless putOff is set. It is set for Unconfirmed completions, whose ends
-// a relay stores later.
+// then stores the note, unless putOff is set. putOff is set for Unconfirmed completions, whose
+// ends a relay stores later.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -54,8 +54,9 @@ func TestRelayPromotes(t *testing.T) {
 	}
 }
 
-// TestRoundsAfterSweep: after a sweep, a retried bulk URL is found as an exact URL. The set does
-// not know whether it had the URL before. The URL must be queued in a round that it has not had.
+// TestRoundsAfterSweep: a bulk URL is retried. The set sweeps its expired keys, and so cannot
+// know which URLs it had before. Then the bulk URL is found as an exact URL. The URL must be
+// queued in a round that it has not had.
 func TestRoundsAfterSweep(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	found, swept := d.page(1), d.page(2)
@@ -81,8 +82,9 @@ func TestRoundsAfterSweep(t *testing.T) {
 	}
 }
 
-// TestRetryOfSweptKeys: a URL fails, its key is swept, and it is retried, three times. The set
-// must know each round, so that a link to the URL is not queued in a round that it has had.
+// TestRetryOfSweptKeys: three times, a URL fails, its key is swept, and the URL is retried. The
+// set must know each round, so that a link to the URL is not queued in a round that the URL has
+// had.
 func TestRetryOfSweptKeys(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	page := d.page(2)
@@ -113,7 +115,7 @@ func TestRetryOfSweptKeys(t *testing.T) {
 		d.state(page, exact.Unknown, 0)
 		retry()
 		d.offer(frontier.Seen, page)
-		fail(frontier.PromotedRound + 2*i) // the floor is two rounds after the swept key
+		fail(frontier.PromotedRound + 2*i) // an unknown key begins two rounds after the swept key
 	}
 	d.clock.Advance(2 * time.Hour)
 	retry() // the key was not swept
@@ -133,7 +135,7 @@ func TestRetryOfSweptKeys(t *testing.T) {
 }
 
 // TestRetryBeforeNote: an item fails in a round that the set does not know yet, because the set
-// was away. Retry must not queue the item before the set has the note, and queue it then.
+// was away. Retry must queue the item only after the set has got the note.
 func TestRetryBeforeNote(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	page := d.page(2)

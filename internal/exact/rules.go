@@ -127,7 +127,8 @@ func ParseTexts(texts []string) (*Rules, error) {
 	return made, errors.Join(append(errs, err)...)
 }
 
-// parseRule parses a rule. The result has the class Bulk if its class has no fixed number.
+// parseRule parses a rule. If the class of the rule has no fixed number, the result has the
+// class Bulk.
 func parseRule(given Rule) (rule, error) {
 	r := rule{Rule: given}
 	r.Name = cmp.Or(given.Name, given.Text)

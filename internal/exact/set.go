@@ -40,9 +40,9 @@ type Set interface {
 	// are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number.
-	// Afterwards unknown keys begin at least two rounds after each deleted key, because
-	// Store.Retry can be one round ahead of the set; and not before frontier.PromotedRound,
-	// because they might have been bulk URLs.
+	// Afterwards the first round of an unknown key is at least two rounds after the round of
+	// each deleted key, because Store.Retry can be one round ahead of the set. The first round
+	// is also not before frontier.PromotedRound, because the key might have been a bulk URL.
 	// The result lag is the longest time for which a remaining key has been expired, or 0
 	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only in
 	// one case: while Sweep runs, another call commits a change of a key, and then a further
@@ -74,9 +74,9 @@ type Key struct {
 type Answer struct {
 	New   bool   // the caller owns the key, and must queue it
 	Round uint32 // the round in which the key is new, or the current round of a known key
-	// First, with New, means that the set never had the key. If the filter claims such a key,
-	// that is a false positive, unless the key was added as a bulk key. First is false for a
-	// key whose window is over, and for a key that might have been swept.
+	// First, with New, means that the set never had the key. If the filter claims to contain
+	// such a key, that is a false positive, unless the key was added as a bulk key. First is
+	// false for a key whose window is over, and for a key that might have been swept.
 	First bool
 }
 

@@ -213,9 +213,9 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 //     failed if the set does not know the item's round yet, because a note is in the outbox.
 //   - If the window of the URL is over, Retry offers the URL to the set, which begins its next
 //     round. The item of the earlier round stays failed, and the offer counts in Books.Added.
-//   - Otherwise the queue begins the next round, and the set learns of it when it ends. So the
-//     queue is at most one round ahead of the set. If the key is swept meanwhile, the set does
-//     not learn of this round, but never gives it to the URL: see Set.Sweep.
+//   - Otherwise the queue begins the next round, and the set learns of that round when the item
+//     ends. So the queue is at most one round ahead of the set. If the key is swept meanwhile,
+//     the set does not learn of this round, but never gives it to the URL: see Set.Sweep.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	offered := 0
 	n, err := s.RetryUnless(ctx, host, func(ctx context.Context, it *frontier.Item) (outdated bool, err error) {

@@ -19,8 +19,8 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl adapts a Store to the suite. It hides the outbox, because the suite would
-// otherwise decide about exact items itself.
+// crawl adapts a Store to the suite of package frontiertest. It hides the outbox, because the
+// suite would otherwise decide about exact items itself.
 type crawl struct{ frontiertest.Crawl }
 
 // exactly is a crawl whose items are all exact.
@@ -105,7 +105,8 @@ func TestSuiteOfWindows(t *testing.T) {
 	})
 }
 
-// TestRandomCallsMatchModel compares random calls with a model. Half of them have exact items.
+// TestRandomCallsMatchModel makes random calls and compares their results with a model. Some of
+// the offered items are exact.
 func TestRandomCallsMatchModel(t *testing.T) {
 	runs, steps := 6, 400
 	if *proof {

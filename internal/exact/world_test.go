@@ -332,8 +332,8 @@ func (w *world) survive(step func()) {
 	step()
 }
 
-// verify checks that every page has one record, that the exact pages after page 0 are done
-// in the set, and that the queue is empty.
+// verify checks that every page has a record in round 0 and none in another round, that the
+// exact pages after page 0 are done in the set, and that the queue is empty.
 func (w *world) verify() {
 	w.Helper()
 	records := w.files.synced

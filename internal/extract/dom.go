@@ -35,7 +35,7 @@ func walk(root *html.Node, found *collector) {
 	}
 }
 
-// leave ends an element.
+// leave is called at the end of each node. It ends the text of a link at the end of its <a>.
 func leave(n *html.Node, found *collector) {
 	if found.open >= 0 && n.DataAtom == atom.A && n.Type == html.ElementNode {
 		found.closeAnchor()

@@ -102,7 +102,7 @@ func (c *cursor) attribute() (end int, key, value []byte) {
 		return i + 1, nil, nil
 	}
 	start := i
-	i = skipTo(b, i+1, afterKey) // from i+1, because a = at i is part of the name
+	i = skipTo(b, i+1, afterKey) // from i+1, because a "=" at i is part of the name
 	key = b[start:i]
 	i = skipSpace(b, i)
 	if i < len(b) && b[i] == '=' {

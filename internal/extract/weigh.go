@@ -110,12 +110,12 @@ func (w *weigher) piece(rest []byte, length int) {
 	}
 }
 
-// ends adds the weight of all kept elements, because the parser may make them again after a
-// tag that ends other elements.
+// The method ends adds the weight of all kept elements, because the parser may make them again
+// after a tag that ends other elements.
 func (w *weigher) ends() { w.bytes += w.again + w.anchor }
 
-// adopts adds the weight of the elements that the parser may make again after a tag that ends
-// a formatting element in which other elements are open.
+// The method adopts adds the weight of the elements that the parser may make again after a tag
+// that ends a formatting element in which other elements are open.
 func (w *weigher) adopts() {
 	w.bytes += adopted * w.heavy
 	w.ends()

@@ -27,8 +27,8 @@ var raceCases = []testCase{
 		d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
 		d.wantStats(300, 0, 0, 0)
 	}},
-	// This case lets racers finish the same keys in one round. For each key, the
-	// call of one racer takes effect, and the record of the same racer must be kept.
+	// This case lets 32 callers, the racers, finish the same keys in one round. For each key,
+	// the call of one racer takes effect, and the record of the same racer must be kept.
 	{"RacersFinishOnce", exact.Windows{}, func(d *driver) {
 		many := keys(0, 40)
 		d.queue(0, many...)
@@ -57,8 +57,8 @@ var raceCases = []testCase{
 				"%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
 		}
 	}},
-	// This case lets racers renew, finish and sweep the same keys. In one round,
-	// a key must be new only once.
+	// This case lets eight callers renew, finish and sweep the same keys at the same time. In
+	// one round, a key must be new to only one of the callers.
 	{"SweepersAndDeciders", exact.Windows{frontier.Exact: 10 * time.Second}, func(d *driver) {
 		const n, turns = 60, 12
 		w := &wins{of: map[exact.Ref]int{}}

@@ -104,7 +104,7 @@ func (p *player) markQueued() { p.both("Queued", exact.Set.Queued) }
 
 func (p *player) withdrawSome() { p.both("Withdraw", exact.Set.Withdraw) }
 
-// both calls a method of both sets with the same random keys.
+// The method both calls the same method of the two sets with the same random keys.
 func (p *player) both(name string, call func(exact.Set, context.Context, []exact.Ref) error) {
 	refs := make([]exact.Ref, p.rng.IntN(8))
 	for i := range refs {
