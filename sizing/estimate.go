@@ -9,8 +9,8 @@ import (
 // functions. set is the number of bits that are set. Cardinality also returns the
 // standard error of the estimate. The estimate is n = -(m/k)·ln(1 - set/m) (Swamidass
 // and Baldi, J. Chem. Inf. Model. 47, 2007). The error follows from the variance of
-// occupancy: √(m·(e^λ-1-λ))/k with λ = kn/m. Both are +Inf for a full filter.
-// Cardinality panics if m or k is 0 or set > m.
+// occupancy: √(m·(e^λ-1-λ))/k with λ = kn/m. The estimate and its error are +Inf for a
+// full filter. Cardinality panics if m or k is 0 or set > m.
 func Cardinality(set, m uint64, k uint) (n, stderr float64) {
 	checkBits(m)
 	checkHashes(k)

@@ -46,7 +46,7 @@ func TestOverfilledRate(t *testing.T) {
 
 // bosePower returns the mean of (X/m)^k, where X is the number of distinct values among
 // the given number of uniform draws out of m values. It computes the distribution of X
-// draw by draw: a draw is one of the x known values with probability x/m.
+// draw by draw: if x values were drawn before, a draw is one of them with probability x/m.
 func bosePower(draws, m uint64, k uint) float64 {
 	prob := make([]float64, m+1)
 	prob[0] = 1
@@ -73,8 +73,8 @@ func TestBosePower(t *testing.T) {
 	}
 }
 
-// TestOccupancyPower compares the approximation with the result of the exact
-// distribution, for filters of some thousand bits.
+// TestOccupancyPower compares occupancyPower, an approximation, with bosePower, which is
+// exact, for filters of some thousand bits.
 func TestOccupancyPower(t *testing.T) {
 	for _, p := range []float64{0.1, 0.01, 1e-6, 1e-12} {
 		n := uint64(16000 / BitsPerKey(p, 1+uint(math.Log2(1/p))))
@@ -138,8 +138,8 @@ func TestExactBlockedBits(t *testing.T) {
 	}
 }
 
-// TestExactBlockedFalsePositiveRate compares the approximation within a block with the
-// result of the exact distribution.
+// TestExactBlockedFalsePositiveRate checks the function, which approximates the rate of a block
+// with a given number of keys. The test computes the rates of blocks exactly, with bosePower.
 func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	for _, c := range []struct {
 		bits float64

@@ -219,8 +219,8 @@ func TestTimeToCrawl(t *testing.T) {
 	}
 }
 
-// TestExactStores compares with sizes that were measured with Go 1.26.8, Redis 7.0.15
-// (jemalloc 5.3) and Postgres 15.
+// TestExactStores compares the results of ExactStores with sizes that were measured with
+// Go 1.26.8, Redis 7.0.15 (jemalloc 5.3) and Postgres 15.
 func TestExactStores(t *testing.T) {
 	for _, c := range []struct {
 		n, urlBytes int
@@ -249,7 +249,8 @@ func TestSizeMemory(t *testing.T) {
 	near(t, "bits per key", layout.BitsPerKey, 28.98, 2)
 }
 
-// TestRedisQueue compares with sizes that "crawler bench memory" measured with Redis 7.0.15.
+// TestRedisQueue compares the results of RedisQueue with sizes that "crawler bench memory"
+// measured with Redis 7.0.15.
 func TestRedisQueue(t *testing.T) {
 	for _, c := range []struct {
 		queued, hosts uint64
@@ -272,8 +273,8 @@ func TestRedisQueue(t *testing.T) {
 	}
 }
 
-// TestPostgresKeySizes compares with sizes that "crawler bench memory" measured with
-// Postgres 15.
+// TestPostgresKeySizes compares the results of PostgresFinished and PostgresWaiting with sizes
+// that "crawler bench memory" measured with Postgres 15.
 func TestPostgresKeySizes(t *testing.T) {
 	for _, c := range []struct {
 		keys              uint64
@@ -293,7 +294,8 @@ func TestPostgresKeySizes(t *testing.T) {
 	}
 }
 
-// TestLocalQueue compares with sizes that "crawler bench memory" measured with pebble 2.1.
+// TestLocalQueue compares the results of LocalQueue with sizes that "crawler bench memory"
+// measured with pebble 2.1.
 func TestLocalQueue(t *testing.T) {
 	for _, c := range []struct {
 		queued uint64

@@ -45,10 +45,11 @@ func LocalQueue(n uint64, urlBytes int, exact bool) (least, most uint64) {
 	return uint64(count * (text + dense)), uint64(count*(text+row)*stale + min(count*log, logs))
 }
 
-// PostgresFinished returns the bytes on disk that n finished exact keys without a window
-// take in Postgres. It assumes that a tenth of the keys are waiting at any time, and that the
-// server vacuums with its default settings, so that it reuses the space of old row
-// versions. The coefficient is measured with Postgres 15 (10⁵ to 10⁷ keys), to 10 %.
+// PostgresFinished returns the bytes on disk that n finished exact keys take in Postgres, if
+// the keys have no window, so that they never expire. It assumes that a tenth of the keys are
+// waiting at any time, and that the server vacuums with its default settings, so that it
+// reuses the space of old row versions. The coefficient is measured with Postgres 15 (10⁵ to
+// 10⁷ keys), to 10 %.
 func PostgresFinished(n uint64) uint64 { return 98 * n }
 
 // PostgresWaiting returns the least and the most bytes on disk that n exact keys take

@@ -122,15 +122,15 @@ func TestSimulatedStandardError(t *testing.T) {
 		sum += (estimate - n) * (estimate - n)
 		predicted += stderr * stderr
 	}
-	// A variance that is computed from n rounds has a relative standard error of
-	// √(2/n).
+	// A variance that is computed from this number of rounds has a relative standard
+	// error of √(2/rounds).
 	if ratio, five := sum/predicted, 5*math.Sqrt(2.0/rounds); math.Abs(ratio-1) > five {
 		t.Errorf("mean square error divided by the square of the standard error = %.3f, want 1 ± %.3f", ratio, five)
 	}
 }
 
-// TestSimulatedSmallFilter: for a small filter the classic formula is wrong, and ours
-// is right.
+// TestSimulatedSmallFilter: the rate of a simulated small filter is that of
+// ShardedFalsePositiveRate. The classic formula, FalsePositiveRate, is too low for it.
 func TestSimulatedSmallFilter(t *testing.T) {
 	rng := random(t)
 	const n, m, k, rounds = 10, 96, 7, 1_000_000

@@ -64,7 +64,8 @@ func TestSolveLost(t *testing.T) {
 }
 
 // TestSolveLostInGivenBits: the k with the lowest rate of a full filter is not the k that
-// loses the fewest keys while the filter is filled.
+// loses the fewest keys while the filter is filled. If the smallest possible share of lost keys
+// is the limit, Solve must find the k that meets this limit.
 func TestSolveLostInGivenBits(t *testing.T) {
 	const n, m = 1e8, 1e9
 	lowest, err := Solve(Question{Keys: n, Bits: m})

@@ -14,8 +14,8 @@ import "math"
 // part's rate f(N) by Cov(f(N), N)²/Var N (Holst, "Asymptotic normality and efficiency
 // for certain goodness-of-fit tests", Biometrika 59, 1972). The skewness is
 // approximated by that of a sum of log-normal parts with this deviation. Simulated
-// filters of 64 parts with 39 keys at 1e-4 have a skewness of 0.6, and this function
-// returns 0.7.
+// filters of 64 parts, with about 39 keys in each part and a rate of 1e-4, have a skewness
+// of 0.6, and this function returns 0.7.
 func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness float64) {
 	checkShards(parts)
 	checkBits(partBits)

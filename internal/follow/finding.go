@@ -27,8 +27,8 @@ func (r Rule) String() string {
 	return [...]string{"depth", "hops", "scope", "port", "trap", "exclude", "include", "domain"}[r]
 }
 
-// rulesOf has the rules for each Kind of link, in the order in which they are applied. Exclude
-// also stands for Include.
+// rulesOf has the rules for each Kind of link, in the order in which they are applied. In
+// these lists, Exclude means both Exclude and Include.
 var rulesOf = [...][]Rule{
 	Page:    {Depth, Hops, Scope, Port, Trap, Exclude},
 	Sitemap: {Hops, Scope, Port},
@@ -49,8 +49,8 @@ type Finding struct {
 	Rule   Rule
 	Answer Answer          // empty means that the rule does not apply
 	Reason frontier.Reason // set only with Refuses
-	// By is what decided: the scope key that a seed opened, an expression, or the
-	// domain. It is empty if nothing matched.
+	// By is what decided: the scope key that Crawl.Opened returned, a regular expression,
+	// or a registrable domain. It is empty if nothing matched.
 	By     string
 	Detail string // for Trap and Port: why the rule refuses the link
 	Most   uint64 // for Depth, Hops and Domain: the limit
@@ -93,8 +93,8 @@ func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Fi
 	return r.expressions(link.URL.String()), nil
 }
 
-// atMost applies a limit to the depth or the hops of a link. A limit of 0 also refuses a URL
-// that has not been found yet, because any link to the URL would exceed the limit.
+// atMost applies a limit to the depth or the hops of a link. A depth limit of 0 also refuses a
+// URL that has not been found yet, because any link to the URL has a depth of at least 1.
 func atMost(rule Rule, reason frontier.Reason, is, most int) Finding {
 	f := Finding{Rule: rule, Answer: Passes, Most: uint64(most)}
 	switch {

@@ -36,7 +36,7 @@ type Rules struct {
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
-	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
+	Trap     trap.Limits      // limits for the form of a URL; package fetcher replaces a Year of 0 by this year
 	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled.
 	// The hosts of seeds count, but are always crawled. Other hosts are crawled in the
 	// order in which links to them are found. 0 means no limit. With canon.ScopeHost
@@ -67,14 +67,14 @@ func (r *Rules) maxHops() int {
 // BoundsHosts reports whether the hosts of a domain are limited.
 func (r *Rules) BoundsHosts() bool { return r.MaxHosts > 0 && r.Scope != canon.ScopeHost }
 
-// Unknown is the Depth or the Hops of a Link that has not been found yet.
+// Unknown is the Depth and the Hops of a Link to a URL that the crawl has not found yet.
 const Unknown = -1
 
 // Link is a link to be judged.
 type Link struct {
 	URL   canon.URL
 	Depth int // links away from a seed, this one included
-	Hops  int // redirects in a row that led to it
+	Hops  int // redirects in a row that led to the URL
 	Kind  Kind
 }
 
@@ -91,9 +91,10 @@ const (
 
 // Crawl answers the questions of rules that need more than the link.
 type Crawl interface {
-	// Opened returns the scope key through which links to a host are in scope: the
-	// first of the host's keys (see canon.Candidates) that a seed has opened. It
-	// returns "" if the host is not in scope. It is not called with canon.ScopeAny.
+	// Opened returns the scope key that brings a host into scope: the first of the
+	// host's keys (see canon.Candidates) that is also a key of a seed (see canon.Keys).
+	// Opened returns "" if the host is not in scope. It is not called with
+	// canon.ScopeAny.
 	Opened(ctx context.Context, host string) (key string, err error)
 	// CheckPort returns an error that says why a port is not requested, or nil. It is
 	// not called for the default port of the scheme.

@@ -15,7 +15,7 @@ import (
 
 var errBroken = errors.New("the store is broken")
 
-// world is a Crawl whose seeds opened h.example, and which does not request port 25.
+// world is a Crawl that has only h.example and its subdomains in scope. It refuses port 25.
 type world struct{ err error }
 
 func (w world) Opened(_ context.Context, host string) (string, error) {
@@ -45,7 +45,7 @@ func parse(t testing.TB, raw string) canon.URL {
 	return url
 }
 
-// strict are rules that together refuse links for every reason.
+// strict has rules of every kind that Judge applies.
 var strict = Rules{
 	MaxDepth: 2, MaxHops: 1, Trap: trap.Limits{Year: 2026},
 	Exclude: []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}, Include: []*regexp.Regexp{regexp.MustCompile("/docs/")},

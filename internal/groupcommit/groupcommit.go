@@ -1,10 +1,10 @@
 // Package groupcommit commits the items of many callers in groups. While one group is
-// being committed, the items that arrive form the next group. So many callers share the
-// cost of one round trip or one sync. No caller waits for others to arrive.
+// being committed, the items that arrive form the next group. In this way, many callers
+// share the cost of one round trip or one sync. No caller waits for others to arrive.
 //
 // It owns the items that wait, the limit of a group, and the goroutines that commit. It
-// does not know what an item is or whether it failed: the result of an item is part of
-// the item.
+// does not know what an item is or whether an item failed: the result of an item is part
+// of the item.
 package groupcommit
 
 import (
@@ -18,9 +18,9 @@ type Config[T any] struct {
 	// Commit commits the items of one group, in the order in which they were added,
 	// and stores a result in each. It must not keep the slice.
 	Commit func(ctx context.Context, items []T)
-	// Go calls run in a new goroutine and returns. The context that it passes to run is
+	// Go calls run in a new goroutine and returns. The context that Go passes to run is
 	// for all commits of this goroutine. If Go returns an error, it must not call run.
-	// In this case, if no other goroutine commits, all waiting items fail.
+	// All waiting items then fail, unless another goroutine is committing.
 	Go func(run func(ctx context.Context)) error
 	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
 	// further items join the next group. A single item can be larger. 0 means no limit.

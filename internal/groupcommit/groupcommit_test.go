@@ -194,8 +194,9 @@ func TestCancelledCaller(t *testing.T) {
 	})
 }
 
-// TestClosedQueue: when no more goroutines can be started, the items of the group in
-// progress and of the groups that wait after it are committed. Later items fail.
+// TestClosedQueue: when Config.Go fails, the goroutine that is already running still commits
+// all groups that wait. Items that are added after this goroutine has ended fail. When Go
+// works again, so does the queue.
 func TestClosedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c commits

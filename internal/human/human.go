@@ -2,8 +2,8 @@
 // 0.1%, 1 in 1000000, 512MiB.
 //
 // Its types are values of flags. Set accepts what String returns, and restores the same value.
-// The only exception is a zero that means that no value was given. The package does not
-// depend on any command.
+// There is one exception: 0 as a Count, Rate or Bytes means that no value was given. Its
+// String is empty, and Set refuses an empty text. The package does not depend on any command.
 package human
 
 import (

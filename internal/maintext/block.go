@@ -21,7 +21,9 @@ type block struct {
 	code    bool // in pre
 	within  bool // in an element that the page marks as its content
 	aside   bool // in an element that the page marks as something other than content
-	named   int  // number of the outermost element whose class or id names something other than content; 0 means none
+	// mark numbers the elements whose class or id has a word of asides. named is the number of
+	// the outermost of these elements around the block, or 0 if there is none.
+	named int
 }
 
 // density returns the share of the words that are in links.
@@ -56,7 +58,7 @@ func (p *page) read(n *html.Node) {
 	}
 }
 
-// element reads an element. The marks that it sets apply to the blocks within it.
+// element reads an element. The element's marks apply to the blocks within the element.
 func (p *page) element(n *html.Node) {
 	if noText(n.DataAtom) || isHidden(n) {
 		return
@@ -208,8 +210,8 @@ func isHeading(name atom.Atom) bool {
 	return false
 }
 
-// inline reports whether elements with this name are parts of a block. Cells are parts of
-// the block of their row.
+// inline reports whether elements with this name are parts of a block. The cells of a table
+// are parts of the block of their row.
 func inline(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Br, atom.Button, atom.Cite, atom.Code, atom.Data,

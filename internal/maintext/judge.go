@@ -36,9 +36,9 @@ func (p *page) text() (text string, cut bool) {
 	return b.String(), p.cut
 }
 
-// settleNames marks elements as not content if their class or id says so, except elements
-// with a third or more of the words of the page. For example, an element around the whole
-// page may have the class has-sidebar.
+// settleNames sets the field aside of the blocks in an element whose class or id names
+// something other than content. It ignores elements with a third or more of the words of the
+// page. For example, an element around the whole page may have the class has-sidebar.
 func (p *page) settleNames() {
 	words, all := make([]int, p.names+1), 0
 	for i := range p.blocks {

@@ -26,8 +26,8 @@ func table(t testing.TB, cfg pgstore.Config, template string) string {
 	return fmt.Sprintf("crawler.%s_%d", template, id)
 }
 
-// fill stores the first n keys in a crawl's table as done, without a window or with a window
-// that ended an hour ago.
+// fill stores the first n keys in a crawl's table as done. A key has a window if it counts as
+// seen only for some time. If window is set, each key gets a window that ended an hour ago.
 func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -52,8 +52,8 @@ func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	execute(t, cfg.DSN, "VACUUM ANALYZE "+table(t, cfg, "exact_key"), "CHECKPOINT")
 }
 
-// BenchmarkDecide decides batches of partly known keys on one connection, in a table with a
-// million rows, with fsync as in production.
+// BenchmarkDecide calls Decide with batches of known and new keys, on one connection, in a
+// table with a million rows, with fsync as in production.
 func BenchmarkDecide(b *testing.B) {
 	const rows, size = 1_000_000, 500
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -104,7 +104,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// BenchmarkLife takes batches through all states of a key.
+// BenchmarkLife takes batches of keys through all states: with Decide, Queued and Finish.
 func BenchmarkLife(b *testing.B) {
 	const size = 500
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -122,8 +122,9 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "keys/s")
 }
 
-// BenchmarkSweep lets eight workers decide keys while a million keys are swept, and compares
-// the duration of their calls with the duration on an idle server.
+// BenchmarkSweep measures how long the Decide calls of eight workers take, first for 10 s
+// without Sweep, and then while Sweep deletes a million keys. It reports both durations and
+// their ratio.
 func BenchmarkSweep(b *testing.B) {
 	const rows, workers, size = 1_000_000, 8, 100
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -158,8 +159,8 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// decideWhile lets workers decide new keys, from the given number on, until operation
-// returns. It returns the 99th percentile of the duration of their calls.
+// decideWhile lets workers call Decide with new keys until operation returns. The keys have
+// numbers of at least from. It returns the 99th percentile of the duration of the calls.
 func decideWhile(b *testing.B, set *pgstore.Store, workers, size, from int, operation func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -188,8 +189,9 @@ func decideWhile(b *testing.B, set *pgstore.Store, workers, size, from int, oper
 	return took[len(took)*99/100]
 }
 
-// BenchmarkRecords stores records in batches: in a table without the columns of the outbox
-// (bare), in the table with these columns, and with events for change data capture.
+// BenchmarkRecords stores records in batches: in a table with an empty column xid and no index
+// on this column (bare), in the normal table (outbox), and in the normal table with events for
+// change data capture (cdc).
 func BenchmarkRecords(b *testing.B) {
 	const size, text = 200, `{"url":%q,"fingerprint":"%x","host":"www.example.org","outcome":"ok","status":200,"depth":3,"title":"%0400d"}`
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"max_wal_size": "4GB"}})
@@ -209,7 +211,7 @@ func BenchmarkRecords(b *testing.B) {
 			cfg.MaxConns = 1
 			cfg.Capture = kind == "cdc"
 			set := open(b, cfg)
-			if kind == "bare" { // the same statement, without the columns of the outbox
+			if kind == "bare" { // the same statement, but xid stays empty and has no index
 				execute(b, cfg.DSN, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN xid DROP NOT NULL, ALTER COLUMN xid DROP DEFAULT", table(b, cfg, "record")),
 					fmt.Sprintf("DROP INDEX %s_xid_sequence_idx", table(b, cfg, "record")))
 			}

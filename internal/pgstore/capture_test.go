@@ -39,8 +39,8 @@ func guide(t *testing.T) (blocks []string) {
 // captured is a row of crawler.outbox, as it was read from the write-ahead log.
 type captured struct{ id, aggregateType, host, kind, payload string }
 
-// follow reads the replication slot of the guide as Debezium does. It calls the function
-// take with each insert, until the function returns false or an error occurs. It
+// follow reads the replication slot that the guide creates, as Debezium does. It calls the
+// function take with each insert, until take returns false or an error occurs. It
 // acknowledges with some delay, so that a reader that restarts gets some inserts again.
 func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
@@ -112,9 +112,9 @@ func insert(body []byte) captured {
 
 // TestCaptureYieldsRelayedEvents: two workers finish the same records while the reader
 // of the write-ahead log restarts and the server is killed. The reader gets one event
-// for each record that was kept, equal to the event that relays send. The events of a
-// host come in order, and repeats have the same id and content. After the slot is lost,
-// the events can be read from the records.
+// for each stored record, equal to the event that relays send. The events of a host
+// come in order, and repeats have the same id and content. After the replication slot is
+// lost, the SQL of the guide writes the events again, from the records.
 func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	records, kills := 300, 2
 	if *proof {
@@ -193,7 +193,9 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 			readers++
 		}
 		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && !strings.HasPrefix(reply.Code, "57P") && reply.Code != "55006" {
-			t.Fatal(err) // other errors: the server stops or starts, or the last reader still has the slot
+			// All other errors are expected: the server stops or starts, or the previous
+			// reader still has the slot.
+			t.Fatal(err)
 		}
 	}
 	must(t, <-killing)
@@ -231,7 +233,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	for {
 		if _, err = conn.Exec(t.Context(), "SELECT pg_drop_replication_slot('crawler_outbox')"); err == nil {
 			break
-		} // the last reader still has the slot
+		} // the previous reader still has the slot
 	}
 	execute(t, cfg.DSN, blocks[1])
 	execute(t, cfg.DSN, strings.NewReplacer("_12", "_1", "= 12", "= 1").Replace(blocks[4]))

@@ -57,8 +57,8 @@ func (s *Store) create(ctx context.Context) error {
 	return s.exec(ctx, "create the crawl", s.sql("create_crawl"), s.cfg.Crawl, s.cfg.Identity, s.cfg.Card, classes, lengths)
 }
 
-// checkWindows reads the crawl's windows and, for a worker, compares them with the
-// given ones.
+// checkWindows reads the crawl's windows and, for a worker, compares them with those of the
+// Config.
 func (s *Store) checkWindows(ctx context.Context, worker bool) error {
 	var stored exact.Windows
 	err := s.try(ctx, "read the windows", func(ctx context.Context) error {

@@ -20,9 +20,9 @@ import (
 // deleted by Sweep in between.
 const races = 8
 
-// Decide implements exact.Set. A known key costs a look-up and no write. If an answer
-// is lost, the keys stay pending until a relay finds them, and a repeated call answers
-// that they are known.
+// Decide implements exact.Set. A known key costs a look-up and no write. If the answer of a
+// call is lost, its new keys stay pending, which means that they are perhaps not queued,
+// until a relay finds them. A repeated call answers that these keys are known.
 func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("pgstore: decide: %w", context.Cause(ctx))
@@ -44,7 +44,7 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 		for print, round := range won {
 			answers[print] = exact.Answer{New: true, Round: round, First: round == 0}
 		}
-		// Other callers inserted the other keys first.
+		// Other callers inserted the keys that are not in won.
 		open = slices.DeleteFunc(distinct(append(missing, over...)), func(key exact.Key) bool {
 			_, own := won[key.Fingerprint]
 			return own
@@ -111,8 +111,8 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 }
 
 // insert inserts the missing keys and begins the next round of the keys whose window is
-// over, in one transaction. It returns the keys that this caller now owns, with their
-// rounds.
+// over, in one transaction. It returns the keys that this caller now owns, and their rounds.
+// It does not return keys that other callers changed first.
 func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil

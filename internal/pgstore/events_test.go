@@ -38,7 +38,7 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 			if err := set.Finish(t.Context(), nil, rows(t, records...)); err != nil {
 				return err
 			}
-			for { // until no older transaction runs; the server itself sometimes runs one
+			for { // wait until no older transaction runs; the server itself sometimes runs one
 				at, err := set.Since(t.Context(), time.Time{})
 				if err != nil {
 					return err
@@ -52,12 +52,12 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 	}
 }
 
-// TestOutboxPassesSuite: the table of records is an Outbox.
+// TestOutboxPassesSuite: Outbox passes the tests that every events.Outbox must pass.
 func TestOutboxPassesSuite(t *testing.T) {
 	eventstest.RunOutbox(t, func(t *testing.T) eventstest.OutboxUnderTest { return outboxOf(t) })
 }
 
-// TestProgressPassesSuite: the tables of relays are a Progress.
+// TestProgressPassesSuite: Outbox passes the tests that every events.Progress must pass.
 func TestProgressPassesSuite(t *testing.T) {
 	eventstest.RunProgress(t, func(t *testing.T) (events.Progress, func() events.Progress) {
 		cfg := anyCrawl(database(t))

@@ -299,7 +299,7 @@ func TestLockTimeout(t *testing.T) {
 	if s, err := set.Lookup(t.Context(), key(0).Fingerprint); err != nil || s.State != exact.Pending {
 		t.Errorf("Lookup of the other key of the failed Finish = %+v, %v; want it pending", s, err)
 	}
-	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // needs no lock
+	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // needs no lock of a key
 	must(t, tx.Rollback(t.Context()))
 	must(t, set.Finish(t.Context(), finishedOK(0, keys(0, 2)...), nil))
 }

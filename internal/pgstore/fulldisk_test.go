@@ -65,7 +65,7 @@ func (d *disk) folder(name string) string {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// leave fills the disk, but leaves some bytes free. The argument room is their number.
+// leave fills the disk until only room bytes are free.
 func (d *disk) leave(room int64) {
 	d.t.Helper()
 	var stat unix.Statfs_t
@@ -242,8 +242,8 @@ func onSmallDisk(t *testing.T, d *disk) (*servers.PostgresServer, string) {
 }
 
 // TestFullDisk: on a disk without space for tables, calls that need space have no effect and
-// return a temporary error. Changes whose calls succeeded are kept, and calls that need no
-// space work. When there is space again, the failed calls succeed.
+// return a temporary error. The changes of successful calls are kept, and calls that need no
+// space succeed. When there is space again, the failed calls succeed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "48m")
@@ -259,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	b.queued(t, 0, 2800)
 	must(t, b.finish(t, 0, 200, "first"))
-	execute(t, dsn, "VACUUM "+keyTable, "VACUUM "+pendingTable, "CHECKPOINT") // so that a restart has little to repeat
+	execute(t, dsn, "VACUUM "+keyTable, "VACUUM "+pendingTable, "CHECKPOINT") // so that the server has little to replay when it restarts
 	d.leave(512 << 10)
 	full := begun
 	var err error
@@ -274,8 +274,9 @@ func TestFullDisk(t *testing.T) {
 	wantHeld(t, "Decide", err, noRoom...)
 	d.leave(0)
 
-	// The table of keys has space for a few calls. They fail in the middle, because the
-	// tables of waiting keys and of records have no space.
+	// The vacuum makes room in the table of keys. So the next calls can write to this
+	// table, but they fail afterwards, because the tables of waiting keys and of records
+	// cannot grow.
 	execute(t, dsn, "VACUUM (TRUNCATE false) "+keyTable)
 	wantHeld(t, "Finish with records", b.finish(t, 200, 280, "first"), noRoom...)
 	breaker := exact.NewBreaker(b.set, time.Hour)
@@ -353,8 +354,8 @@ func TestFullDiskOfLog(t *testing.T) {
 	}
 }
 
-// writeLog makes the server write 16 MB to its log, the size of one of its
-// files, or as much as it can.
+// writeLog makes the server write 16 MB to its write-ahead log. This is the size of one file
+// of the log. writeLog returns early if the server fails.
 func writeLog(t *testing.T, dsn string) {
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {

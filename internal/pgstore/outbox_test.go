@@ -34,7 +34,7 @@ func awaitReadable(t *testing.T, cfg pgstore.Config) {
 // nextPage reads some records after a cursor, as a relay does.
 type nextPage func(ctx context.Context) ([]exact.Ref, error)
 
-// ours reads the outbox as our relay does.
+// ours reads the outbox with Committed, as the relay of a crawl does.
 func ours(set *pgstore.Store) nextPage {
 	var at pgstore.Cursor
 	return func(ctx context.Context) (read []exact.Ref, err error) {
@@ -127,9 +127,9 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// TestOutboxComplete: writers commit late and race for some records while the server is
-// killed now and then. A relay must read each record once, and the records of one writer in
-// the order in which they were written.
+// TestOutboxComplete: several writers store records while the server is killed now and then.
+// Some transactions commit late, and some records are stored by several writers. A relay must
+// read each record once, and the records of one writer in the order in which they were written.
 func TestOutboxComplete(t *testing.T) {
 	t.Parallel()
 	writers, each, kills := 6, 60, 2
@@ -324,7 +324,8 @@ func TestRelayIsNotifiedOfRecords(t *testing.T) {
 }
 
 // TestSinceSkipsOlderRecords: a relay that begins at a given time gets the records that
-// were fetched since then, and the records of transactions that still run.
+// were fetched since then. It also gets the records of the oldest transaction that still runs,
+// and of newer transactions.
 func TestSinceSkipsOlderRecords(t *testing.T) {
 	t.Parallel()
 	// The test has its own server, because transactions of other tests would be older
@@ -358,7 +359,7 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 	must(t, err)
 	must(t, tx.Commit(t.Context()))
 	awaitReadable(t, cfg)
-	for from, want := range map[int]int{0: 8, 3: 5, 6: 2, 9: 2, 10: 2} { // records of a running transaction count as new
+	for from, want := range map[int]int{0: 8, 3: 5, 6: 2, 9: 2, 10: 2} { // records of the running transaction and of newer ones count as new
 		page, err := set.Committed(t.Context(), cursors[from], 100)
 		must(t, err)
 		if len(page) != want {
@@ -376,9 +377,9 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 	}
 }
 
-// TestCursorOfNowIsReadable: while no transaction runs on the server, the cursor of "now" is
-// that of a transaction that has not begun. A relay can read from there on. A cursor of a
-// record of that transaction is refused.
+// TestCursorOfNowIsReadable: while no transaction runs on the server, the cursor that Since
+// returns for the zero time has the XID of a transaction that has not begun. A relay can read
+// the records after this cursor, but Committed refuses later cursors.
 func TestCursorOfNowIsReadable(t *testing.T) {
 	t.Parallel()
 	// The test has its own server, because other tests run transactions on the shared one.
@@ -390,7 +391,7 @@ func TestCursorOfNowIsReadable(t *testing.T) {
 		return now
 	}
 	now := since()
-	for { // until no transaction, such as the notification of Finish, runs between the calls
+	for { // repeat if another transaction, such as a notification, ran between the calls of since
 		var errs []error
 		for _, foreign := range []pgstore.Cursor{{XID: now.XID, Sequence: 1}, {XID: now.XID + 1}} {
 			_, err := set.Committed(t.Context(), foreign, 10)
@@ -480,8 +481,8 @@ func TestRelayState(t *testing.T) {
 	}
 }
 
-// TestOutboxOfOlderSchema: records that are older than the outbox come first, in the
-// order in which they were fetched.
+// TestOutboxOfOlderSchema: records that were stored before the schema had an outbox come
+// first, in the order in which they were fetched.
 func TestOutboxOfOlderSchema(t *testing.T) {
 	t.Parallel()
 	cfg := anyCrawl(database(t))
@@ -512,8 +513,8 @@ func TestOutboxOfOlderSchema(t *testing.T) {
 }
 
 // TestRestoredElsewhere: workers and relays refuse a dump of another server whose
-// transactions had higher numbers. They accept it when its records are numbered again,
-// as the documentation says.
+// transactions had higher numbers. They accept the dump after its records were numbered
+// again, as the documentation says.
 func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

@@ -84,7 +84,7 @@ type Store struct {
 	pool       *pgxpool.Pool
 	crawl      int               // the number of the crawl, which is part of the names of its tables
 	statements map[string]string // the statements for these tables, by file name
-	floor      atomic.Uint32     // the round that a new key gets, as last read; another process might have raised it later
+	floor      atomic.Uint32     // the round that a new key gets, as last read; another process might have raised it since
 
 	identity string // the identity of the crawl's queue
 	notifier background
@@ -102,7 +102,7 @@ var _ exact.Set = (*Store)(nil)
 // It returns
 //   - frontier.ErrParamsMismatch if the crawl with this name has another Identity or other
 //     Windows,
-//   - ErrSchema if the schema is newer than this program or too old,
+//   - ErrSchema if the schema is newer than this program, or older and cfg.NoMigrate is set,
 //   - ErrForeign if the crawl's records come from another server,
 //   - frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }

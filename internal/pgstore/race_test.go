@@ -37,7 +37,8 @@ func awaitBackends(t *testing.T, dsn string, want int) {
 	}
 }
 
-// TestNoDeadlocks: 32 workers make all kinds of calls with the same keys.
+// TestNoDeadlocks: 32 workers make all kinds of calls with the same keys. The server must not
+// find a deadlock.
 func TestNoDeadlocks(t *testing.T) {
 	t.Parallel()
 	const workers, all = 32, 300
@@ -84,7 +85,8 @@ func deadlocks(t *testing.T) string {
 	return "nothing"
 }
 
-// anyCall decides some keys, and takes the new ones through their states.
+// anyCall calls Decide with some keys, then a random one of Withdraw, Stale, Sweep and Queued,
+// and then Finish. The later calls get the new keys and some of the known keys.
 func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
 	asked := make([]exact.Key, 100)
 	for i := range asked {
@@ -164,7 +166,7 @@ func TestSweptWhileInserting(t *testing.T) {
 	}
 }
 
-// TestKnownKeysCostNoWrite: deciding known keys writes nothing.
+// TestKnownKeysCostNoWrite: a Decide of known keys writes nothing.
 func TestKnownKeysCostNoWrite(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}})

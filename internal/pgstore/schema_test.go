@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestStatementsAreValid: the code uses exactly the files in the folder, and the server
-// accepts the statement in each file.
+// TestStatementsAreValid: the code uses exactly the files in the folder statements, and the
+// server accepts the statement in each file.
 func TestStatementsAreValid(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -376,7 +376,7 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, pgstore.ErrNoCrawl) {
 		t.Errorf("Delete of a deleted crawl: %v, want ErrNoCrawl", err)
 	}
-	again := open(t, doomed) // the name is free again, but the number is not
+	again := open(t, doomed) // the name can be used again, but the crawl gets a new number
 	if answers, err := again.Decide(t.Context(), keys(0, 1)); err != nil || !answers[0].First {
 		t.Errorf("Decide of the first key of a crawl that was created again = %+v, %v; want it new for the first time", answers, err)
 	}

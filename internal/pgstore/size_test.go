@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// BenchmarkBytes takes keys through their states. A tenth of them wait at a time, and they
-// are finished in random order. It reports the bytes of a key on disk, in tables and indexes,
-// and in the write-ahead log.
+// BenchmarkBytes takes keys through their states. At any time, a tenth of the keys wait. The
+// keys are finished in random order. BenchmarkBytes reports how many bytes a key takes in
+// tables and indexes, and in the write-ahead log.
 func BenchmarkBytes(b *testing.B) {
 	sizes := []int{1_000_000}
 	if *proof {
@@ -47,7 +47,7 @@ func bytesOf(b *testing.B, cfg pgstore.Config, templates ...string) (sum float64
 	return sum
 }
 
-// live takes n keys through their states, so that the given number of them wait at a time.
+// live takes n keys through their states, with the given number of keys waiting at any time.
 func live(b *testing.B, set *pgstore.Store, n, waiting int) {
 	const size = 500
 	r := rand.New(rand.NewPCG(1, 1))

@@ -55,7 +55,7 @@ func open(t testing.TB, cfg pgstore.Config) *pgstore.Store {
 	return s
 }
 
-// shared adapts a Store to the suite.
+// shared adapts a Store to the tests of package exacttest.
 type shared struct {
 	*pgstore.Store
 	t   testing.TB
@@ -82,14 +82,14 @@ func setsOn(dsn string) func(*testing.T, exacttest.Options) exacttest.Set {
 	}
 }
 
-// TestSetPassesSuite runs the suite of exact sets.
+// TestSetPassesSuite runs the tests that every exact.Set must pass.
 func TestSetPassesSuite(t *testing.T) {
 	t.Parallel()
 	exacttest.RunSet(t, setsOn(database(t)))
 }
 
-// TestRandomCallsMatchModel makes random calls and compares every answer with the model's
-// answer.
+// TestRandomCallsMatchModel makes random calls and compares every answer with that of
+// exacttest.Memory, the reference implementation.
 func TestRandomCallsMatchModel(t *testing.T) {
 	t.Parallel()
 	runs, steps := 2, 400

@@ -18,8 +18,8 @@ var addLua string
 
 var addScript = redis.NewScript(Block + addLua)
 
-// maxPerScript is the maximum number of fingerprints for one run of add.lua. Such a run blocks
-// the server for about a millisecond.
+// maxPerScript is the maximum number of fingerprints for one run of add.lua. A run with this
+// number blocks the server for about a millisecond.
 const maxPerScript = 256
 
 // The answers of add.lua for one fingerprint.
@@ -199,9 +199,10 @@ func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	}
 }
 
-// The first pause before a call is sent again, and the limit of the pauses. Each pause is
-// twice as long as the one before. All pauses together take about one second, because a
-// cluster needs some time to move a slot or to fail over.
+// firstPause is the pause before a call is sent again for the first time. Each further pause
+// is twice as long as the one before, and no pause is longer than lastPause. All pauses
+// together take about one second, because a cluster needs some time to move a slot or to fail
+// over.
 const (
 	firstPause = 4 * time.Millisecond
 	lastPause  = time.Second

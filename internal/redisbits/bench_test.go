@@ -58,8 +58,8 @@ func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerp
 	}
 }
 
-// BenchmarkSeen measures look-ups of known keys from one process, which read one block for
-// each key and layer, in chains of one, two and three layers.
+// BenchmarkSeen measures look-ups of known keys in chains of one, two and three layers. A
+// look-up of one key reads one block of each layer.
 func BenchmarkSeen(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{})
 	client := dial(b, server)
@@ -112,8 +112,8 @@ for i, key in ipairs(KEYS) do
 end
 return known`
 
-// BenchmarkSeenOtherwise measures other ways to test keys in Redis, with the
-// bits of the same layout, or without a filter.
+// BenchmarkSeenOtherwise measures other ways to look up or add keys in Redis: with commands for
+// single bits of the same layout, with plain sets, and with the filters of RedisBloom.
 func BenchmarkSeenOtherwise(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{})
 	client := dial(b, server)
@@ -193,7 +193,7 @@ func BenchmarkSeenOtherwise(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd measures the cost of new keys alone, for several block sizes.
+// BenchmarkAdd measures additions of keys that are all new, for several block sizes.
 func BenchmarkAdd(b *testing.B) {
 	for _, p := range []float64{1e-2, 1e-6} {
 		for _, blockBits := range []int{512, 1024, 2048} {
@@ -216,8 +216,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// or32Lua does the same as add.lua without the comparison of blocks. It takes masks, and
-// combines them with the blocks by OR, word by word.
+// or32Lua adds keys as add.lua does, but it does not compare blocks. It combines each stored
+// block with the mask of a key by OR, word by word.
 const or32Lua = `
 local added, words = {}, 'I4I4I4I4I4I4I4I4'
 for at = 1, #ARGV, 3 do

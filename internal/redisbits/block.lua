@@ -50,10 +50,11 @@ local function bloom_unite(a, b)
 end
 
 -- bloom_test(segment, from, to, old, new) tests the block in bytes from..to of a
--- segment. The caller has read it as old and wants to change it to new. It returns
--- the block that bloom_set must write, or false if the bits are set already. It
--- returns nil if the block has lost bits since it was read, because the server lost
--- its latest changes; the caller must then test again. One command.
+-- segment. The argument old is the block as the caller has read it, and new is the block
+-- that the caller wants to store. bloom_test returns the block that bloom_set must write,
+-- or false if the bits are set already. It returns nil if the block has lost bits since it
+-- was read, because the server lost its latest changes; the caller must then test again.
+-- One command.
 local function bloom_test(segment, from, to, old, new)
   local now = redis.call('GETRANGE', segment, from, to)
   if now == old then return old ~= new and new end

@@ -83,9 +83,9 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 	return c.Record() + strconv.Itoa(layer) + "." + strconv.Itoa(segment)
 }
 
-// Layers returns the cached number of layers. It only grows, unless the server loses its
-// latest changes. The number identifies the state of the chain: an answer that a key is
-// absent is valid only while the chain has no layers besides those that were read.
+// Layers returns the cached number of layers. The number only grows, unless the server loses
+// its latest changes. It identifies the state of the chain: an answer that a key is absent is
+// valid only while the chain has no layers besides those that were read.
 func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
 // keyedLayer returns the layer with this number and its keys.

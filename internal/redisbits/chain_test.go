@@ -129,7 +129,8 @@ func TestRacersExtendOnce(t *testing.T) {
 }
 
 // TestUsedSegmentIsNeverCreatedAgain: segments are created only for layers that have not begun. A
-// lost segment of a layer in use is not created again, even by a caller that is very late.
+// lost segment of a layer in use is not created again, even by a process that does not know yet
+// that the layer has begun.
 func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 100})
@@ -147,7 +148,7 @@ func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 }
 
 // TestPreparedSegmentMayBeLost: a chain can grow although the server has lost a segment of the next
-// layer. It cannot grow if the name of a segment belongs to a foreign key.
+// layer. It cannot grow if a key that is no segment has the name of a new segment.
 func TestPreparedSegmentMayBeLost(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
@@ -170,7 +171,8 @@ func TestPreparedSegmentMayBeLost(t *testing.T) {
 	}
 }
 
-// TestServerLosesALayer: a server loses its latest changes, and with them a layer.
+// TestServerLosesALayer: if a server loses its latest changes, and with them a layer, the chain
+// can still be used, and grows again.
 func TestServerLosesALayer(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 100, Partitions: 1})
@@ -208,8 +210,9 @@ func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Finger
 	return answers[1]
 }
 
-// TestBlockChangedSinceItWasRead adds to a block that was changed after the caller read it,
-// for each block size.
+// TestBlockChangedSinceItWasRead: add.lua gets a block as it was read before another call
+// changed it. The stored block must then have the bits of both calls. If the block has lost
+// bits since it was read, add.lua must report that. The test tries several block sizes.
 func TestBlockChangedSinceItWasRead(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	for blockBits := minBlockBits; blockBits <= maxBlockBits; blockBits *= 4 {

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestLostIsNeverEmpty breaks the stored filter in each possible way. The named
-// error must result from a read of the open filter, from an add to it, and from Open.
+// TestLostIsNeverEmpty breaks the stored filter in each possible way. A read of the open
+// filter, an add to it, and Open must then return the wanted error.
 func TestLostIsNeverEmpty(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	lost, foreign := bloomstore.ErrFilterLost, bloomstore.ErrParamsMismatch
@@ -65,13 +65,13 @@ func TestLostIsNeverEmpty(t *testing.T) {
 				if err := c.harm(t.Context(), f, f.chains[0].SegmentKey(0, 0)); err != nil {
 					t.Fatal(err)
 				}
-				f.chains[0].checked.Store(0) // a second has passed
+				f.chains[0].checked.Store(0) // so that the headers are checked, as after a second
 				_, err := f.Contains(t.Context(), randomPrints(rng, 64))
 				wantNamed(t, "Contains", err, c.want)
 				f.chains[0].checked.Store(0)
 				_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 				wantNamed(t, "AddIfAbsent", err, c.want)
-				if layers == 1 { // the add notices the fault itself
+				if layers == 1 { // the add notices the fault although no check of the headers is due
 					f.chains[0].checked.Store(int64(time.Since(f.chains[0].born)) + int64(time.Hour))
 					_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 					wantNamed(t, "AddIfAbsent directly after a check of the headers", err, c.want)
@@ -117,8 +117,8 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	}
 }
 
-// TestFailedVerificationIsRepeated: if a check of headers fails because of an outage, however long,
-// the next read that succeeds makes the check.
+// TestFailedVerificationIsRepeated: if a check of headers fails because of an outage, the first
+// read after the outage makes the check, however long the outage was.
 func TestFailedVerificationIsRepeated(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
@@ -132,7 +132,7 @@ func TestFailedVerificationIsRepeated(t *testing.T) {
 	asks := []Ask{{Chain: c}}
 	proxy.Down()
 	for range 3 {
-		c.checked.Store(0) // a second has passed
+		c.checked.Store(0) // so that the headers are checked, as after a second
 		if err := r.Read(t.Context(), asks); err == nil {
 			t.Fatal("Read through a proxy that is down: no error")
 		}
@@ -152,7 +152,7 @@ func TestFailedVerificationIsRepeated(t *testing.T) {
 }
 
 // TestLostRecords deletes or damages the record of one chain. Open must return the
-// named error.
+// wanted error.
 func TestLostRecords(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config := Config{Name: "harmed-records", Capacity: 100, Partitions: 4}

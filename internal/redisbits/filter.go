@@ -5,7 +5,7 @@
 // the growth of a filter under one hash tag (Chain), look-ups in bulk (Reader) and
 // changes in a script (Block). Filter combines these into a set of fingerprints, which
 // other programs use through the public package with the same name. A caller that changes
-// more than bits in one step, such as package redisstore, has a script of its own. Clients,
+// bits and other data in one step, such as package redisstore, has a script of its own. Clients,
 // their addresses and passwords are left to the caller. Sizes come from package sizing.
 // docs/design/filter.md describes what is stored, byte by byte.
 //
@@ -111,10 +111,11 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// filterKey returns the key of a filter's own record, a hash with two fields. The field
-// head is like the header of a chain, but where that has the number of its partition, head
-// has the number of all partitions. The field ready is set when all chains were created. From then on a missing chain is lost,
-// not new.
+// filterKey returns the key of a filter's own record, a hash with two fields. The field head
+// has the form of the head of a chain's header. The head of a chain has the number of the
+// chain's partition. In the same place, the field head has the number of all partitions. The
+// field ready is set when all chains were created. From then on, a missing chain means that
+// the filter has lost data.
 func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -243,7 +244,7 @@ func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []boo
 // the number of blocks in memory.
 const maxWindow = 4096
 
-// window is a part of a call: its fingerprints that have no answer yet.
+// window is a part of the fingerprints of one call. It has only those without an answer yet.
 type window struct {
 	asks  []Ask
 	index []int // for each element of asks, the index of its fingerprint in the call

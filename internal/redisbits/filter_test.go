@@ -348,8 +348,8 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// measure adds n keys and looks up other keys. It compares the share of claimed keys among these
-// with the configured rate, and with the rate for the actual sizes of the layers.
+// measure adds n keys and looks up other keys. It compares the share of the other keys that the
+// filter claims with the configured rate, and with the rate for the actual sizes of the layers.
 func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for left := n; left > 0; {
@@ -385,8 +385,8 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 			hits++
 		}
 	}
-	// The standard deviation of the number of hits, and 2 % because the expected rate is only
-	// approximate.
+	// sigma includes the standard deviation of the number of hits, and 2 % of mean because the
+	// expected rate is only approximate.
 	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
 	rate, want := float64(hits)/float64(probes), mean/float64(probes)
 	off := (float64(hits) - mean) / sigma
@@ -462,8 +462,8 @@ func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) i
 	}
 }
 
-// TestStatsOfFill compares the statistics computed from the fill with known
-// numbers and with probes.
+// TestStatsOfFill compares the numbers that Stats computes from the fill with the number of
+// keys that were added, and with the false-positive rate of random keys.
 func TestStatsOfFill(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))

@@ -17,8 +17,8 @@ func someHeader() header {
 	}
 }
 
-// TestHeaderGolden checks that the bytes of a header do not change. They were written by hand
-// from docs/design/filter.md.
+// TestHeaderGolden checks that the bytes of a header do not change. The wanted bytes were
+// written by hand from docs/design/filter.md.
 func TestHeaderGolden(t *testing.T) {
 	want := "89524249" + "54530d0a" + // magic
 		"0100" + "01" + "00" + "00040000" + // version, growth, 0, block bits

@@ -107,7 +107,7 @@ func (l *Layout) Layer(number int) *Layer {
 
 // aheadPerMiB determines when the next layer is created. At that time the current layer has
 // room for only aheadPerMiB keys for each MiB of the next layer. Redis creates a MiB in a
-// fraction of a millisecond, and fewer keys are added in that time.
+// fraction of a millisecond, and fewer than aheadPerMiB keys are added in that time.
 const aheadPerMiB = 128
 
 // Ahead reports whether the next layer should be created because the layer with this number is
@@ -228,8 +228,8 @@ func mix(z uint64) uint64 {
 }
 
 // draws are the positions of a fingerprint in its block: parts of the words of its
-// expansion, lowest bits first. The positions are independent. Within a block, shortcuts
-// such as start + i·step would exceed a rate of 1e-6 by a factor of 17 to 90.
+// expansion, lowest bits first. The positions are independent. With a shortcut within the
+// block, such as start + i·step, a rate of 1e-6 would become 17 to 90 times as high.
 type draws struct {
 	expansion
 	size uint   // bits of one draw

@@ -320,7 +320,7 @@ func TestParamsNameAllFaults(t *testing.T) {
 	}
 }
 
-// TestGrowthEnds: the chain ends before its sizes overflow integers.
+// TestGrowthEnds: a chain gets no layer whose size would overflow integers.
 func TestGrowthEnds(t *testing.T) {
 	l := layoutOf(t, Params{Capacity: maxKeys / 8})
 	if !l.Grows(3) || l.Grows(4) {

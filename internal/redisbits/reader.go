@@ -14,8 +14,8 @@ import (
 
 // Block is the Lua text at the beginning of each add script, which is a script that adds
 // fingerprints to a chain. If the script has a line "#!lua …", Block comes after this line.
-// It has local functions that test and set the bits of a fingerprint and count it. The header
-// of the text describes their use.
+// It has local functions that test and set the bits of fingerprints, and that count the added
+// fingerprints. The header of the text describes their use.
 //
 //go:embed block.lua
 var Block string
@@ -28,7 +28,8 @@ type Ask struct {
 	Print bloomstore.Fingerprint
 
 	// Known reports whether a layer claims Print. False means that Print is absent, unless
-	// the chain has layers that Read did not know. The add script checks whether it has.
+	// the chain has layers that Read did not know. The add script checks whether the chain
+	// has such layers.
 	Known bool
 
 	keyed   []*keyedLayer // the layers in which Read looks up Print

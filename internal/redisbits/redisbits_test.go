@@ -47,7 +47,7 @@ func open(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	return f
 }
 
-// fresh opens a new filter, and deletes it at the end.
+// fresh opens a new filter, and deletes it when the test ends.
 func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	t.Helper()
 	_, f := named(t, client, config)

@@ -122,8 +122,8 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
 	// If there are few keys, all of them may be in blocks that were not read. Then the sample
-	// shows no spread. So the error is at least the estimate for one key in the sample: the
-	// number of blocks divided by the number of blocks that were read.
+	// shows no spread. So the error is at least the number of keys that one key in the sample
+	// stands for: the number of blocks divided by the number of blocks that were read.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)

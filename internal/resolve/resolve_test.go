@@ -201,8 +201,8 @@ func TestParallelLookups(t *testing.T) {
 	})
 }
 
-// TestServerThatAnswersNothing distinguishes a dead name server from dead
-// names.
+// TestServerThatAnswersNothing: failed look-ups return ErrServer while the name server is dead,
+// but not while it answers for another name.
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Config{TTL: time.Second})

@@ -19,7 +19,7 @@ var (
 	// thousands of rules. They cannot be stored, so robots.txt must be requested again.
 	ErrTooLarge = errors.New("robots: too many rules to keep")
 	// ErrBinary reports bytes that AppendBinary did not write, or that a later version of
-	// it wrote.
+	// this package wrote.
 	ErrBinary = errors.New("robots: not in the binary form")
 )
 

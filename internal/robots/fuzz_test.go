@@ -13,9 +13,9 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay the random test with this seed; 0 takes a new one")
 
-// pieces are the parts of generated files and paths. The package comment says which texts
-// Google's matcher treats differently. The parts have none of these: no escapes, no bytes
-// beyond ASCII, no $ except at the end of a rule, no index.htm and no foobot*.
+// Generated files and paths consist of these parts. The parts have none of the texts that
+// Google's matcher treats differently (see the package comment): no escapes, no $ except at the
+// end of a rule, no index.htm and no foobot*. Only a part of agents has a byte beyond ASCII.
 var (
 	keys     = []string{"User-agent: ", "Disallow: ", "Allow: ", "Disallow: ", "Allow: ", "Crawl-delay: ", "Sitemap: ", "disalow:", "Unknown: ", "# ", ""}
 	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x", "foobot x", "foobot2", "foobot.x", "foobot/", "**", "*/1", "foobot:", "foobotä", "foobot_"}
@@ -138,9 +138,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// glob reports whether a pattern matches a path, with Google's matcher as translated by
-// grobotstxt. This matcher keeps, for each byte of the pattern, all ends of the path's
-// prefixes that match so far.
+// glob reports whether a pattern matches a path, according to Google's matcher, which package
+// grobotstxt translates to Go.
 func glob(path, pattern string) bool { return grobotstxt.Matches(path, pattern) }
 
 func FuzzUnmarshal(f *testing.F) {

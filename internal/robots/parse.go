@@ -129,8 +129,8 @@ func (f *reader) HandleSitemap(_ int, url string) {
 	}
 }
 
-// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309. It applies to the
-// crawlers that the group has named so far, and does not end their list.
+// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309. A Crawl-delay applies to
+// the crawlers that the group has named so far, and does not end the list of their names.
 func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	if !strings.EqualFold(key, "crawl-delay") {
 		return

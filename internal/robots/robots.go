@@ -48,8 +48,8 @@ func AllowAll() *Rules { return &Rules{} }
 // returns the rule that decided, as "Allow: /path" or "Disallow: /path" with a normalised
 // pattern, or "" if no rule matched.
 //
-// The rule with the longest pattern decides. If two patterns are equally long, Allow
-// decides. The time for each rule is linear in the length of the path.
+// Of the rules that match, the one with the longest pattern decides. If two patterns are
+// equally long, Allow decides. The time for each rule is linear in the length of the path.
 func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 	if pathAndQuery == "/robots.txt" || len(r.rules) == 0 {
 		return true, ""

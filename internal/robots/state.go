@@ -12,7 +12,7 @@ const (
 	// requested again.
 	Lifetime = 24 * time.Hour
 	// MaxRedirects is the number of redirects that are followed to a robots.txt. After
-	// more redirects it counts as missing.
+	// more redirects the file counts as missing.
 	MaxRedirects = 5
 
 	// After n failed requests in a row, the next request is due in firstRetry × 2ⁿ⁻¹,
@@ -28,7 +28,7 @@ const (
 type Meaning uint8
 
 const (
-	Unreachable Meaning = iota // no request is allowed for now; robots.txt is requested again later
+	Unreachable Meaning = iota // no answer about the rules; the last one stays valid (see State)
 	Missing                    // everything is allowed
 	Follow                     // a redirect, followed up to MaxRedirects times
 	Found                      // the body has the rules

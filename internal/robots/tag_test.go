@@ -82,8 +82,9 @@ func TestMetaNofollow(t *testing.T) {
 }
 
 // FuzzHeaderNofollow: two headers ask for nofollow if and only if one of them alone does. If
-// they do, one of them contains nofollow or none. If the second names no crawler, the two joined
-// into one header ask for nofollow as well.
+// they do, one of them contains nofollow or none. If they do, and the second header has no
+// colon, then one header with both texts asks for nofollow as well. In this header, "*:" comes
+// before the second text.
 func FuzzHeaderNofollow(f *testing.F) {
 	f.Add("noindex, otherbot: nofollow", "foobot: none")
 	f.Add("unavailable_after: Friday, 25-Jun-2010 15:00:00 PST", ":,:,")

@@ -12,7 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// WantURL and WantSeed end the error messages of commands that want a URL or a seed.
+// WantURL and WantSeed are the last parts of error messages of commands that want a URL or a
+// seed.
 const (
 	WantURL  = "want a URL such as https://example.org/"
 	WantSeed = WantURL + ", or a host such as example.org"
@@ -115,7 +116,8 @@ func Shown(seed string) string {
 	return scheme + "…" + rest[end:]
 }
 
-// Fault describes what is wrong with a seed, without its password, and what is wanted instead.
+// Fault describes what is wrong with a seed and what is wanted instead. It does not show the
+// seed's password.
 func Fault(raw string, err error, want string) string {
 	fault := new(canon.Error)
 	raw = Shown(raw)

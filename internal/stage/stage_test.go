@@ -6,13 +6,14 @@ import (
 	"testing"
 )
 
-// TestBeginSetsLabel reads labels from a profile of goroutines.
+// TestBeginSetsLabel: Begin sets the label of the calling goroutine and of the goroutines that
+// it then starts. None.Begin removes the label. The test reads the labels from a profile.
 func TestBeginSetsLabel(t *testing.T) {
 	began, left, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	defer close(end)
 	go func() {
 		Parse.Begin()
-		go func() { // it inherits the label
+		go func() { // this goroutine inherits the label
 			close(began)
 			<-end
 		}()

@@ -12,9 +12,9 @@ const firstYear = 1900
 // writtenIn is the year in which this code was written. A clock that shows an earlier year is wrong.
 const writtenIn = 2026
 
-// ThisYear returns the year of now for Limits.Year. If the year is before writtenIn, the
-// clock is wrong, and ThisYear returns writtenIn. With the year of that clock, most dates
-// would be in the future.
+// ThisYear returns a value for Limits.Year: the year of the time now. If this year is before
+// writtenIn, the clock is wrong, and ThisYear returns writtenIn. With the year of that clock,
+// most dates would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
 // dateOutside returns the first year in s that is part of a date and is not in earliest..latest, or 0.

@@ -1,8 +1,8 @@
 // Package trap recognises URLs that a site generates without end: paths that repeat
 // themselves, queries with more and more parameters, calendars that never stop.
 //
-// It judges one canonical URL by its form only. It keeps no counts: the limits for hosts
-// and domains belong to the frontier, and the limit of depth to the worker's rules.
+// It judges one canonical URL by its form only. It keeps no counts. The frontier keeps the
+// counts of hosts and domains, and package follow applies the limit of depth.
 package trap
 
 import (

@@ -1,5 +1,5 @@
--- committed_since.sql: the oldest transaction that still runs, and the cursor of the first record that was fetched at a
--- given time or later. The cursor is null if there is no such record.
+-- committed_since.sql: the oldest transaction that still runs (or the next one, if none runs), and the cursor of the
+-- first record that was fetched at a given time or later. The cursor is null if there is no such record.
 -- $1  time; with null the cursor is null
 SELECT pg_snapshot_xmin(pg_current_snapshot()), f.xid, f.sequence
 FROM (VALUES (1)) AS one

@@ -1,4 +1,5 @@
--- count.sql: the number of keys in each state, and the lag of sweeping. It reads whole tables.
+-- count.sql: the number of keys in each state, and the longest time for which the window of a key has been over. It
+-- reads whole tables.
 -- $1  current time; null means now()
 SELECT
 	(SELECT count(*) FROM crawler.exact_pending),

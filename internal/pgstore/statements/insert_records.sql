@@ -1,7 +1,7 @@
 -- insert_records.sql: insert records. Only the first record of each fingerprint and round is kept. It returns the
 -- sequences of the records that were kept.
--- A transaction runs this statement only once: all rows get the xid of the transaction, and the sequences count its
--- rows.
+-- A transaction must run this statement only once, because all rows get the xid of the transaction, and the sequences
+-- number the rows of the transaction.
 -- $1  fingerprints   $2  rounds   $3  times of the requests   $4  HTTP statuses   $5  outcomes
 -- $6  URLs   $7  records   $8  sequences
 -- The arrays are parallel, and sorted by fingerprint and round, so that concurrent calls lock rows in one order.

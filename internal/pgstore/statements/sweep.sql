@@ -2,9 +2,10 @@
 -- Rows that are locked are skipped. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
 -- order of their fingerprints, as everywhere, because even SKIP LOCKED can wait. It can wait if another transaction
 -- commits an update of a row while the statement runs, and the new version of the row is locked.
--- Keys that are inserted later begin in a round above those of the deleted keys and above the next ones, because a
--- deleted key can be offered again, and the queue may have begun its next round. They begin at least in round $4,
--- because the URL of a new key might have been a bulk URL before.
+-- A deleted key can be inserted again. Keys that are inserted later begin at least two rounds after each deleted key.
+-- One round is not enough, because the queue may already have begun the next round of a deleted key. Keys that are
+-- inserted later also begin at least in round $4, because their URLs might have been in the queue before as bulk URLs,
+-- for which no keys are stored here.
 -- $1  crawl   $2  maximum number of keys   $3  current time; null means now()   $4  frontier.PromotedRound
 WITH turn AS (
 	SELECT id

@@ -1,4 +1,4 @@
-// Package resolvetest has a DNS server for tests, whose answers the test chooses. It
+// Package resolvetest has a DNS server for tests. The test chooses the answers. The server
 // listens on the loopback interface and forwards nothing.
 package resolvetest
 
