@@ -14,15 +14,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endedOf returns records for a crawl that variety made: one for each item in done, and one
-// for a failure of the ninth item of each host.
+// endedOf returns the records of a crawl that variety made: one for each item in done, and
+// one for the item of each host that failed, which is the tenth.
 func endedOf(all, done []frontier.Offer) (ended []Ended) {
 	for _, offer := range done {
 		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})
 	}
 	failed := map[string]int{}
 	for _, offer := range all {
-		if failed[offer.Host]++; failed[offer.Host] == 9 {
+		if failed[offer.Host]++; failed[offer.Host] == 10 {
 			ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.ServerError, Status: 503})
 		}
 	}
