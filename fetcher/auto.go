@@ -16,7 +16,8 @@ const (
 
 // watch measures the load of the worker and its process once per autoTick. It adjusts the
 // number of hosts asked at once, unless Config.Concurrency sets this number. A host is asked
-// while a request to it is under way. During that time it holds a slot.
+// while a request to it is under way. It holds a slot during that time, or a late slot if the
+// request takes longer than lateAfter (see slot.go).
 func (c *Crawl) watch(ctx context.Context) {
 	climb := newClimber(c.mostSlots())
 	ticker := time.NewTicker(autoTick)

@@ -242,7 +242,7 @@ type Crawl struct {
 	barrier   barrier
 	backlog   backlog
 
-	slots   slots         // a host holds a slot while requests to it are under way
+	slots   slots         // a host holds a slot or a late slot while requests to it are under way
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
 	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // calls of Hold that were not released yet

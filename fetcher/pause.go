@@ -49,7 +49,8 @@ func (c *Crawl) opening() <-chan struct{} {
 }
 
 // await waits until requests may start, and reports whether it had to wait. The caller must
-// have called takeSlot. await gives the slot back (dropSlot) while it waits.
+// have called takeSlot. While it waits, await undoes this call (dropSlot), so that the slot is
+// free if no other request of the host needs it.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
 	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()

@@ -266,8 +266,8 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 // TestSoftStop: requests under way finish and none is started. All other items go back
 // unchanged, and a second worker finishes the crawl and keeps each host's delay.
 func TestSoftStop(t *testing.T) {
-	// After 1.5 s, one request to each host is under way, and the delay before the host's
-	// second request has not ended. After 10 s, both requests are under way.
+	// After 1.5 s, each host that has a slot has one request under way, and the delay before its
+	// second request has not ended. After 10 s, both requests to each host are under way.
 	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 20*time.Second)

@@ -104,7 +104,7 @@ func (r *exactCrawl) keys() exactKeys {
 
 // hasten makes small runs shorter until the function stop is called. A new key is pending in
 // Postgres until its worker has reported that the key is queued in Redis. If a key is pending
-// for a minute, the relay of another worker queues the key. With hasten this takes only ten
+// for a minute, the relay of any worker queues the key. With hasten this takes only ten
 // seconds, because hasten makes keys that are older than ten seconds look a minute older. It
 // does not change newer keys, because their workers can still queue them.
 func (r *exactCrawl) hasten() (stop func()) {

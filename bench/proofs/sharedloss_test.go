@@ -120,8 +120,8 @@ func TestSharedClusterLoss(t *testing.T) {
 }
 
 // TestSharedFailover kills primaries of a cluster, so that their replicas take over. A page is
-// completed only after a replica of each primary that got links of the page has the links.
-// The records must be exactly the expected ones.
+// completed by one primary, but only after a replica of each other primary that got links of the
+// page has these links. The records must be exactly the expected ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
 	crawlOnFailingCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
@@ -140,9 +140,10 @@ func newClusterSeed(t *testing.T) uint64 {
 }
 
 // crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
-// is the number of replicas of each primary. A page is completed only after all of them have
-// the links that their primary got. During the crawl, the function fail is called for one
-// primary after the other, but at the small size only for the first one.
+// is the number of replicas of each primary. A page is completed by one primary, but only after all
+// replicas of the other primaries have the links that their primary got. During the crawl, the
+// function fail is called for one primary after the other, but at the small size only for the first
+// one.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Links are links that a benchmark adds to a set. A set uses either the fingerprint of each
-// link (Print), or its URL and other data (Offer).
+// Links are links that a benchmark adds to a set. A set uses the fingerprint of each link
+// (Print), its URL and other data (Offer), or both.
 type Links interface {
 	Len() int
 	Print(i int) bloomstore.Fingerprint

@@ -18,8 +18,8 @@ import (
 type Link struct {
 	Source string `json:"source"` // URL of the page
 	record.Edge
-	// Round is the round of the page's record. It is 0 for the first record of a page. A new
-	// round begins each time the page is queued again after it was finished.
+	// Round is the round of the page's record. It is usually 0 for the first record of a page, and
+	// larger each time the page is queued again after it was finished. See frontier.Item.
 	Round int `json:"round,omitempty"`
 }
 

@@ -98,8 +98,8 @@ func queryValue[T any](ctx context.Context, pool *pgxpool.Pool, query string) (v
 	return value
 }
 
-// An index of pages has a row for each page. Each time that the crawler fetches a page again,
-// the event has a higher round. The order of events does not matter, because an event with a
+// An index of pages has a row for each page. If a finished page is queued and fetched again, its
+// next event has a higher round. The order of events does not matter, because an event with a
 // lower round than the row changes nothing.
 func Example_index() {
 	ctx := context.Background()

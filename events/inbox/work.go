@@ -163,7 +163,7 @@ func (w worker) round(stop, handlerCtx context.Context) (found bool) {
 // claim begins the next attempt of an event of a type. The result dead reports that the
 // event had no attempts left and is a dead letter now. The end of the context does not abort
 // the statement, because the server could still execute an aborted statement. No worker would
-// then handle the event until WorkConfig.Timeout is over.
+// then handle the event until both WorkConfig.Timeout and the back-off are over.
 func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), 5*time.Second)
 	defer cancel()

@@ -54,9 +54,9 @@ func coding(header http.Header) (string, error) {
 // unchanged. The error comes from the connection, from grow or from ctx.
 //
 // gzip needs little memory and is unpacked while it is received. The decoders of the other
-// codings may need many megabytes. Such a body is unpacked after it was received
-// as a whole, and at most GOMAXPROCS of them are unpacked at once. So the memory of the
-// decoders is bounded for any number of bodies, and a slow server does not delay others.
+// codings may need many megabytes. Such a body is unpacked after it was received as a whole,
+// and at most GOMAXPROCS of them are unpacked at once. So the memory of the decoders is
+// bounded for any number of bodies, and a slow server does not delay others.
 //
 // A brotli or zstd body takes memory before it is unpacked: see unpacking. The function
 // release gives back the memory that the content did not need.
@@ -113,7 +113,7 @@ type unpacking struct {
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.plain.Read(p)
 	u.read += int64(n)
-	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a full buffer doubles its size, to at most u.taken
+	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a full buffer doubles its size; 2*u.read bytes still fit into u.taken
 		return n, err
 	}
 	u.leave()

@@ -204,9 +204,8 @@ func newID() string {
 }
 
 // payload returns the body from which the payload digest is computed, and the best packer for
-// the answer.
-// If the answer has a transfer coding, or if its header has no end, the body is nil, and
-// the record has no payload digest. According to the standard, the digest is computed
+// the answer. If the answer has a transfer coding, or if its header has no end, the body is
+// nil, and the record has no payload digest. According to the standard, the digest is computed
 // from the body without the transfer coding, but most tools compute it with the coding. A
 // record without a payload digest is correct for all of them.
 func payload(answer []byte) (body []byte, compressor *packer) {

@@ -127,7 +127,7 @@ func (w *Writer) serialOf(name string) (int, bool) {
 
 // Append writes a packed request and answer, and returns the location of the answer. They
 // are on disk after Sync. A second Append of the same Packed returns the same location and
-// writes nothing, because the caller may repeat a call of the store that failed.
+// writes nothing, because a caller may repeat all its steps after a later one has failed.
 func (w *Writer) Append(p *Packed) (Location, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

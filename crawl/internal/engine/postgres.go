@@ -48,6 +48,6 @@ func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, 
 	return e.shared.exact.Reconcile(ctx, refill)
 }
 
-// ExactElsewhere reports whether the exact keys are in Postgres. It can be called only in a
-// process that does not crawl: for a worker, the result is always false.
+// ExactElsewhere reports whether the exact keys are in Postgres. The result has a meaning only in
+// a process that does not crawl. For a worker it is always false.
 func (e *Engine) ExactElsewhere() bool { return e.shared != nil && e.shared.exactElsewhere }

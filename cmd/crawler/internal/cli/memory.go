@@ -129,9 +129,9 @@ func (k *keeper) follow() {
 }
 
 // scarce implements fetcher.Config.Scarce. It returns the resource that is short, or "" if
-// there is enough of all resources. Memory is short when the heap cannot grow
-// by leastGrowth between two collections. With less room the process would spend
-// most of its time on collections.
+// there is enough of all resources. Memory is short when the heap cannot grow by leastGrowth
+// between two collections. With less room the process would spend most of its time on
+// collections.
 func (k *keeper) scarce() fetcher.Resource {
 	k.follow()
 	rtmetrics.Read(k.sample)

@@ -18,7 +18,7 @@ import (
 type Outcome int
 
 const (
-	Handled     Outcome = iota + 1 // the event was handled or stored, now or before
+	Handled     Outcome = iota + 1 // the event was handled or stored, now or before, so the broker can drop it
 	Failed                         // the handler failed, and a later attempt might succeed
 	Final                          // the event is a dead letter now
 	Unavailable                    // the inbox failed before the handler ran, or could not store the event

@@ -136,7 +136,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 // question is what solve has computed: the filter that a command line asks for.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // rate that the layouts are made for: --fpr, or else answer.FPR
+	rate    float64  // rate that the layouts are made for: --fpr or its default, or answer.FPR with --lost or only a size
 	assumed []string // flags that were not given, with their assumed values
 }
 

@@ -9,9 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// plot returns the report's plots as one SVG: the loss over the number of URLs in the filter,
-// and the bytes per URL over the false-positive rate, p. The second plot also shows exact
-// stores.
+// plot returns the report's plots as one SVG: the loss over the number of URLs offered, and the
+// bytes per URL over the false-positive rate, p. The second plot also shows exact stores.
 func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 
 // plotLost draws the false-positive rate and the share of lost URLs over the number of
