@@ -2,9 +2,9 @@
 // every URL that was added to a crawl. It queues URLs, leases them to workers,
 // and stores their outcomes.
 //
-// A frontier answers a new URL with Added, and queues it in the same step. Only one of
-// several callers that offer the URL gets this answer. A finished URL can be queued again,
-// for example by Control.Retry. Each time begins the next round of the URL (Item.Round). A
+// A frontier answers a new URL with Added, and queues it in the same step. If several callers
+// offer the URL, at most one of them gets this answer in a round. A finished URL can be queued
+// again, for example by Control.Retry. This begins the next round of the URL (Item.Round). A
 // frontier leases an item to one worker at a time, and leases a host only when the host is
 // due. docs/design/promises.md lists the promises P1 to P8; package frontiertest tests every
 // implementation against them.

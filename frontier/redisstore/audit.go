@@ -36,9 +36,10 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 //   - the number of keys in the filter, from a sample of its blocks,
 //   - plus the items that were queued although the filter claimed to contain them,
 //   - minus the keys of MarkSeen,
-//   - minus the expected number of new items that the filter wrongly claimed to contain. They
-//     were not added. But the first number includes them, because it is computed from the share
-//     of set bits and so allows for keys whose bits were all set before.
+//   - minus the expected number of new items that the filter wrongly claimed to contain. The
+//     first number includes them, because it is computed from the share of set bits and so
+//     allows for keys whose bits were all set before. But only the exact ones were added, and
+//     the second number counts these.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {

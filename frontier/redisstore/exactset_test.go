@@ -198,8 +198,9 @@ func TestLimitsOfOneURL(t *testing.T) {
 }
 
 // TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and
-// then once more as each of them. The first exact item is queued, too. An exact item is answered
-// Seen only if partition.exact has its fingerprint, and a bulk item adds nothing to that set.
+// then once more as each of them. The first exact item is queued, too. An item with the decision
+// Promoted is answered Seen only if partition.exact has its fingerprint, and a bulk item adds
+// nothing to that set.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))

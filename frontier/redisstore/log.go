@@ -18,8 +18,8 @@ import (
 // last server process whose log is known to be whole.
 const fieldLog = "log"
 
-// renewLog makes a node rewrite its log, unless the log was already rewritten or the crawl was
-// created in this epoch.
+// renewLog makes a node rewrite its log, unless the log was rewritten in this epoch or the crawl
+// was created in this epoch.
 func (s *Store) renewLog(ctx context.Context, ep *epoch) {
 	if !s.worker { // an inspecting process changes nothing
 		return

@@ -169,8 +169,8 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 // same sector of a disk, because their position is a multiple of 8. The argument rest follows the
 // last valid record.
 //
-// The record ends where rest ends, or where the next record begins. onlyCountWrong computes a
-// checksum only if the next bytes can be the number of a next record.
+// The record ends where rest ends, or where the next record begins. If more bytes follow that
+// cannot be the number of a next record, onlyCountWrong does not compute the checksum.
 func (j *journal) onlyCountWrong(rest []byte) bool {
 	if len(rest) < recordBytes {
 		return false

@@ -86,7 +86,8 @@ func deadlocks(t *testing.T) string {
 }
 
 // anyCall calls Decide with some keys, then a random one of Withdraw, Stale, Sweep and Queued,
-// and then Finish. The later calls get the new keys and some of the known keys.
+// and then Finish. Withdraw and Queued get the new keys and some of the known keys, and Finish
+// gets half of these.
 func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
 	asked := make([]exact.Key, 100)
 	for i := range asked {

@@ -202,7 +202,8 @@ func TestParallelLookups(t *testing.T) {
 }
 
 // TestServerThatAnswersNothing: failed look-ups return ErrServer while the name server is dead,
-// but not while it answers for another name.
+// except the first few. They do not while the server answers for another name, or before it has
+// ever answered.
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Config{TTL: time.Second})
