@@ -49,7 +49,7 @@ import (
 )
 
 // MaxBytes is the length of the longest canonical URL. A reference of more than maxRef bytes is
-// refused with ErrTooLong, without being parsed.
+// refused without being parsed: with ErrTooLong, or with ErrScheme if it has another scheme.
 const (
 	MaxBytes = 8 << 10
 	maxRef   = 4 * MaxBytes
