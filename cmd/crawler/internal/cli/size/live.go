@@ -46,8 +46,9 @@ func newLiveReport(dir string, live Live) liveReport {
 	variance, absent := 0.0, 0.0 // absent is the log of the probability that no layer claims a new key
 	for _, l := range live.Layers {
 		// The sub-filters of a layer have unequal loads. This code ignores the
-		// difference, so the estimate is too low by a third of a key for each sub-filter.
-		// This error is far below the standard error.
+		// difference, so the estimate is too low by up to a third of a key for each of the
+		// 64 sub-filters. In a filter for less than 20,000 keys this can be more than the
+		// standard error.
 		n, stderr := sizing.Cardinality(uint64(math.Round(l.Fill*float64(l.Bits))), l.Bits, l.Hashes)
 		r.Keys += l.Keys
 		r.Capacity += l.Capacity
