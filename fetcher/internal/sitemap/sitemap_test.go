@@ -274,6 +274,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("<?xml encoding='shift_jis'?><url><loc>\x93\xfa</loc>")
 	f.Add("http://h/a\nhttp://h/b\r\n#")
 	f.Add("\x1f\x8b\x08\x00")
+	f.Add("<html>" + strings.Repeat("\xb0", 8<<10)) // refused at the first tag, before it is read whole
 	f.Fuzz(func(t *testing.T, file string) {
 		want, sum, err := entries(t, file)
 		for url := range strings.Lines(want) {
@@ -290,6 +291,9 @@ func FuzzRead(f *testing.F) {
 			pieces.WriteString(e.URL + "\n")
 			return true
 		})
+		if err != nil && !errors.Is(err, ErrCut) { // reading ended early, perhaps after more bytes than necessary
+			sum.Bytes, again.Bytes = 0, 0
+		}
 		if pieces.String() != want || again != sum || fmt.Sprint(errAgain) != fmt.Sprint(err) {
 			t.Errorf("byte by byte: %+v %v %q\nwhole: %+v %v %q", again, errAgain, pieces.String(), sum, err, want)
 		}
@@ -298,6 +302,9 @@ func FuzzRead(f *testing.F) {
 		}
 		small, sumZ, errZ := entries(t, zipped(file))
 		sumZ.Gzip = false
+		if sum.Bytes == 0 {
+			sumZ.Bytes = 0
+		}
 		if small != want || sumZ != sum || fmt.Sprint(errZ) != fmt.Sprint(err) {
 			t.Errorf("compressed: %+v %v %q\nplain: %+v %v %q", sumZ, errZ, small, sum, err, want)
 		}
