@@ -104,10 +104,10 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 	return max(now.Sub(lag.Oldest).Seconds(), 0)
 }
 
-// committedEnd has the end of the committed records of a crawl in a directory that this
-// process does not run. If no other process runs the crawl either, the method position
-// opens the store, and so locks it for a moment. To do this rarely, position keeps the
-// end until the directory changes.
+// committedEnd finds the end of the committed records of a crawl in a directory. This process
+// does not run the crawl. If no other process runs it either, the method position opens the
+// store, and so locks it for a moment. To do this rarely, position keeps the end until the
+// directory changes.
 type committedEnd struct {
 	handle *Handle
 

@@ -97,7 +97,7 @@ func LostWhileFilling(n, m uint64, k uint) float64 {
 // lostIntegral returns (1/λ)·∫₀^λ (1-e^(-u))^k du.
 func lostIntegral(lambda float64, k uint) float64 {
 	fill := -math.Expm1(-lambda)
-	if fill > 0.9 { // the tail converges slowly, so subtract the head from the whole, λ = Σ_{j>0} y^j/j
+	if fill > 0.9 { // with y = fill, Σ_{j>k} y^j/j converges slowly: subtract the first k terms from λ = Σ_{j>0} y^j/j
 		sum, power := lambda, 1.0
 		for j := 1; j <= int(k); j++ {
 			power *= fill

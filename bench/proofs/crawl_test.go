@@ -180,7 +180,7 @@ func parse(t *testing.T, records []byte) []line {
 }
 
 // checkBooks compares the books of a finished crawl with its records. seeds is the number
-// of seeds. offers is the maximum number of runs that added the seeds to the crawl.
+// of seeds. At most this many runs have added all seeds to the crawl: offers.
 func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
 	t.Helper()
 	checkOutcomes(t, stats, lines)

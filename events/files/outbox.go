@@ -5,7 +5,8 @@
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
 // of many workers. Each line is a record or, in a journal, a void line, which cancels an
 // earlier record. The package decides which lines count, that is, become events. In an
-// embedded crawl, all lines before the position that the crawl's store has committed count.
+// embedded crawl, a line counts if it ends before the position that the crawl's store has
+// committed.
 //
 // In a journal, records that a void line cancels do not count. A worker writes a record to
 // its journal before it reports to the queue that the record's item is finished. The line
@@ -193,8 +194,8 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 	return all, ctx.Err()
 }
 
-// judge returns the event of a line, or nil if the line is not an event. The result held
-// reports that the line must be held back, because it might become an event.
+// judge returns the event of a line, or nil if the line is not an event. If held is true, it is
+// not certain yet whether the line will become an event, and the caller keeps the line.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)

@@ -14,7 +14,7 @@ import (
 
 // Event is an event that Store keeps until a handler of Work has handled it.
 type Event struct {
-	ID   string // as for Once
+	ID   string // identifies the event, like the parameter id of Once
 	Type string // selects the handler
 	Data []byte // the event as it was received; the inbox does not read it
 
@@ -148,7 +148,7 @@ type Stats struct {
 	Pending  int64         // events that wait for a handler, or are being handled
 	Dead     int64         // dead letters
 	Oldest   time.Time     // when the oldest pending event was stored; zero if there is none
-	SweepLag time.Duration // how long the oldest expired mark of any group has waited for Sweep; 0 if there is none
+	SweepLag time.Duration // age of the oldest row of a handled event, of any group, that Sweep should have deleted; 0 if there is none
 }
 
 // Stats counts the stored events of the group. It reads all of them.

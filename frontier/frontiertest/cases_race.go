@@ -142,8 +142,8 @@ var raceCases = []testCase{
 const racers = 16
 
 // raceToAdd makes several goroutines, the racers, add n URLs in the same order, so that they
-// compete. offers returns the offers of a racer for a URL. raceToAdd returns how many offers
-// were answered Added. It fails if two offers of the same URL were answered Added.
+// compete. The function offers tells what a racer adds for a URL. raceToAdd returns how many
+// offers were answered Added. It fails if two offers of the same URL were answered Added.
 func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
 	wins := make([]atomic.Int32, n)
 	d.Race(racers, func(racer int) error {

@@ -99,7 +99,8 @@ func newScopeCache() *scopeCache {
 }
 
 // look reports whether a key is open, if the cache has the key. If known is false, the
-// caller reads the row of the key. If there is no row, the caller passes opened to shut.
+// caller reads the row of the key. If there is no row, the caller calls shut with the number
+// that look returned as opened.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -116,8 +117,8 @@ func (c *scopeCache) add(key string) {
 	c.opened++
 }
 
-// shut remembers that a key is closed, unless add was called after the call of look that
-// returned opened.
+// shut remembers that a key is closed. It does nothing if add was called since look returned
+// the number opened.
 func (c *scopeCache) shut(key string, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

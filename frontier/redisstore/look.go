@@ -101,8 +101,8 @@ func waitOf(ms int64) time.Duration {
 }
 
 // upkeep returns the calls that follow from a partition's answer to peek.lua: they end
-// expired leases and queue delayed items that are ready. In a new epoch, they begin the time
-// in which no host is leased.
+// expired leases and queue delayed items that are ready. In a new epoch, a call also sets the time
+// until which no host may be leased.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})
@@ -119,7 +119,7 @@ func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	for _, member := range list(at(reply, 5)) {
 		host, ok := hostOfDelayed(text(member))
 		if !ok {
-			continue // the member is not of this format
+			continue // the member does not have the form that hostOfDelayed reads
 		}
 		c := byHost[host]
 		if c == nil {

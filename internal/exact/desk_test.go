@@ -26,7 +26,7 @@ type asked struct {
 	made     [][]frontier.Completion
 	slow     func()                          // called in Add, unless it is nil
 	late     func()                          // called in Waits, unless it is nil
-	output   frontier.Output                 // synced by Complete; nil if the Memory syncs its own
+	output   frontier.Output                 // if not nil, Complete calls its Sync; if nil, Memory syncs the output that it was made with
 	wrote    map[bloomstore.Fingerprint]bool // with output: the items whose records were written
 	complete error                           // returned by the next Complete instead of its reply
 	early    bool                            // the failing Complete has no effect

@@ -17,7 +17,7 @@ func treeBytes(root *html.Node) int64 {
 	sum := int64(0)
 	for n := range root.Descendants() {
 		sum += int64(unsafe.Sizeof(*n)) + int64(len(n.Attr))*int64(unsafe.Sizeof(html.Attribute{}))
-		if n.Type != html.ElementNode { // elements share their names
+		if n.Type != html.ElementNode { // the names of known elements are constants of the parser
 			sum += int64(len(n.Data))
 		}
 	}
@@ -161,7 +161,8 @@ func FuzzWeigh(f *testing.F) {
 	})
 }
 
-// TestOrdinaryPagesAreLight: the bound of ordinary pages is low enough for a document.
+// TestOrdinaryPagesAreLight: for ordinary pages, weigh returns at most MaxDocumentMemory. So they
+// get a document.
 func TestOrdinaryPagesAreLight(t *testing.T) {
 	script := `<script>var s = '<b class="' + x + "'>", t = a <b && c; document.write("<font size=2>" + '<i>')</script>`
 	old := `<table width=100%><tr><td><font face="Arial" size=2><b>x</b><br><a href=y><font color=red>z</font></a></td></tr></table>`

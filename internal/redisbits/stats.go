@@ -13,7 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Stats describe chains at about one moment. The fill is estimated from random blocks.
+// Stats describe all chains of a filter. They are collected while keys may be added. The fill
+// is estimated from random blocks.
 type Stats struct {
 	Keys      uint64       // keys added
 	Capacity  uint64       // keys that the layers so far are sized for
@@ -25,13 +26,14 @@ type Stats struct {
 	Layers    []LayerStats // oldest first
 }
 
-// LayerStats describe the layers with the same number in all chains together.
+// LayerStats describe one layer of each chain, such as the first layers of all chains. The
+// numbers are sums or means over the chains.
 type LayerStats struct {
 	Chains   int     // number of chains that have the layer
 	Keys     uint64  // keys added
 	Capacity uint64  // keys that the layers are sized for
 	Bits     uint64  // of all their blocks
-	Hashes   int     // bits of one key
+	Hashes   int     // number of bits that are set for one key
 	Sampled  int     // number of blocks from which the next fields are computed
 	Fill     float64 // share of the bits that is set
 	FPR      float64 // probability that the layer claims a key never added to its chain
@@ -122,8 +124,8 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
 	// If there are few keys, all of them may be in blocks that were not read. Then the sample
-	// shows no spread. So the error is at least the number of keys that one key in the sample
-	// stands for: the number of blocks divided by the number of blocks that were read.
+	// shows no spread. Each block that was read stands for blocks/sample blocks, so one key in
+	// it stands for as many keys. The error is at least this number.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)

@@ -1,7 +1,7 @@
 // Package seed parses seeds as people write them, and shows them without secrets.
 //
-// It decides what counts as a seed, and owns the messages about other text. Package canon
-// defines the canonical form. Package seed does no I/O.
+// It decides whether a text is a seed, and owns the messages about texts that are none. Package
+// canon defines the canonical form. Package seed does no I/O.
 package seed
 
 import (

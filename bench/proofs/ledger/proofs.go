@@ -2,8 +2,8 @@ package main
 
 import "path"
 
-// A proof has one line and one section in the document. Its title must not change,
-// because ledger uses the title to find the outcomes of earlier runs.
+// A proof is a group of tests. It has one line and one section in docs/proofs.md. Its title must
+// not change, because ledger uses the title to find the outcomes of earlier runs.
 type proof struct {
 	title, size, claim string
 	batches            []batch
@@ -15,7 +15,7 @@ type batch struct {
 	tests  string // the expression for -run, or for -fuzz
 	race   bool   // use the race detector
 	fixed  bool   // the tests have only one size, and do not have the flag -proof
-	fuzz   bool   // tests matches one fuzz target, which runs for fuzzTime
+	fuzz   bool   // the field tests matches one fuzz target, which is run for fuzzTime
 	nested bool   // the package is a separate module
 }
 
