@@ -25,7 +25,8 @@ import (
 const reportFile = "report.json"
 
 // probeAtEnd is the longest time for which the filter is probed with random fingerprints
-// at the end of a run. After a short run, the limit is a twentieth of the run's time.
+// at the end of a run. After a short run, the limit is a hundredth of the run's time, but at
+// least 1 ms.
 const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10
@@ -227,7 +228,8 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	if r.End != fetcher.Empty && m.Resume != nil {
 		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)
 	}
-	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, min(probeAtEnd, r.Took/20)); err != nil {
+	probe := max(min(probeAtEnd, r.Took/100), time.Millisecond)
+	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, probe); err != nil {
 		return err
 	}
 	if err := m.write(r.Report); err != nil {

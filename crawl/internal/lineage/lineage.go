@@ -7,10 +7,12 @@
 package lineage
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -57,15 +59,17 @@ type Crawl struct {
 // crawl runs meanwhile, Each might leave out a seed that is finished during the call.
 //
 // Each keeps the ids of seeds and of pages with new links in memory, about 24 bytes for
-// each, and 32 bytes more for each seed. It keeps no URL.
+// each, and 48 bytes more for each seed. It keeps no URL.
 func Each(c Crawl, emit func(Seed) error) error {
 	t := tree{seedOf: make(map[id]uint32)}
+	var n uint64
 	for line, err := range c.Lines() {
 		r, err := parse(line, err)
 		if err != nil {
 			return err
 		}
-		t.addRecord(&r)
+		t.addRecord(&r, n)
+		n++
 	}
 	for item, err := range c.Waiting {
 		if err == nil && t.addWaiting(&item) {
@@ -75,18 +79,7 @@ func Each(c Crawl, emit func(Seed) error) error {
 			return err
 		}
 	}
-	for line, err := range c.Lines() {
-		r, err := parse(line, err)
-		if err != nil {
-			return err
-		}
-		if s, last := t.finishSeed(&r); last {
-			if err := emit(s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return t.emitSeeds(c.Lines(), emit)
 }
 
 // line is the part of a record that is needed here.
@@ -131,14 +124,14 @@ type tree struct {
 
 // seed has the state of a seed while records are read.
 type seed struct {
-	tail                 id               // the last URL to which redirects of the seed have led
-	outcome              frontier.Outcome // of tail
-	rounds               uint32           // records of the seed itself that the second reading has not reached yet
+	last                 uint64 // number of the line with the newest record of the seed itself
 	pages, urls, waiting uint32
+	outcome              frontier.Outcome // of tail
+	tail                 id               // the last URL to which redirects of the seed have led
 }
 
-// addRecord adds a record in the first reading.
-func (t *tree) addRecord(r *line) {
+// addRecord adds the record in line n.
+func (t *tree) addRecord(r *line, n uint64) {
 	i, known := t.seedOf[r.Referrer]
 	switch {
 	case r.Referrer == id{}:
@@ -148,8 +141,7 @@ func (t *tree) addRecord(r *line) {
 			t.seedOf[r.ID] = i
 		}
 		s := &t.seeds[i]
-		s.rounds++
-		s.tail, s.outcome = r.ID, r.Outcome
+		s.tail, s.outcome, s.last = r.ID, r.Outcome, n
 		return
 	case !known: // the referrer's record was moved away
 		return
@@ -181,17 +173,36 @@ func (t *tree) addWaiting(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finishSeed handles a record in the second reading. The result last reports whether r is
-// the last record of a seed. If so, s is the line of this seed.
-func (t *tree) finishSeed(r *line) (s Seed, last bool) {
-	if r.Referrer != (id{}) {
-		return s, false
+// emitSeeds calls emit for each seed, in the order of the seeds' newest records. It reads
+// these records from lines. No record and no item can be added afterwards.
+func (t *tree) emitSeeds(lines iter.Seq2[[]byte, error], emit func(Seed) error) error {
+	rest := t.seeds
+	slices.SortFunc(rest, func(a, b seed) int { return cmp.Compare(a.last, b.last) })
+	var n uint64
+	for line, err := range lines {
+		if len(rest) == 0 {
+			return nil
+		}
+		if err == nil && n < rest[0].last {
+			n++
+			continue
+		}
+		r, err := parse(line, err)
+		if err == nil {
+			err = emit(rest[0].result(&r))
+		}
+		if err != nil {
+			return err
+		}
+		rest = rest[1:]
+		n++
 	}
-	of := &t.seeds[t.seedOf[r.ID]]
-	if of.rounds--; of.rounds > 0 {
-		return s, false
-	}
-	s = Seed{URL: r.URL, Outcome: r.Outcome, Status: r.Status, RedirectTo: r.RedirectTo, Error: r.Error,
+	return nil
+}
+
+// result returns the line of a seed with this newest record.
+func (of *seed) result(r *line) Seed {
+	s := Seed{URL: r.URL, Outcome: r.Outcome, Status: r.Status, RedirectTo: r.RedirectTo, Error: r.Error,
 		Pages: uint64(of.pages), URLs: uint64(of.urls), Waiting: uint64(of.waiting)}
 	switch {
 	case of.waiting > 0:
@@ -203,5 +214,5 @@ func (t *tree) finishSeed(r *line) (s Seed, last bool) {
 	default:
 		s.Why = Complete
 	}
-	return s, true
+	return s
 }

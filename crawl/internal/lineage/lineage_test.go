@@ -72,8 +72,8 @@ func TestEachSeed(t *testing.T) {
 		recordOf("gone", "lost", frontier.OK, 1), // the record of its referrer is missing
 		recordOf("", "again", frontier.Network, 0),
 		recordOf("d1", "d2", frontier.OK, 0), // a second round
-		recordOf("", "again", frontier.OK, 0),
 		recordOf("", "retried", frontier.Network, 0),
+		recordOf("", "again", frontier.OK, 0), // finished again, after the seed "retried"
 	}
 	items := []frontier.Item{waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
 	var got []Seed
@@ -86,8 +86,8 @@ func TestEachSeed(t *testing.T) {
 		{URL: "apex", Why: Robots, Outcome: frontier.Redirect, URLs: 2},
 		{URL: "dead", Why: Dead, Outcome: frontier.HostDead},
 		{URL: "cut", Why: Limit, Outcome: frontier.OK, Pages: 1, URLs: 1, Waiting: 2},
-		{URL: "again", Why: Complete, Outcome: frontier.OK},
 		{URL: "retried", Why: Limit, Outcome: frontier.Network, Waiting: 1},
+		{URL: "again", Why: Complete, Outcome: frontier.OK},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error("(-want +got):", diff)
