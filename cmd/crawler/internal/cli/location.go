@@ -168,10 +168,12 @@ func directoryOf(dir string) (string, error) {
 	}
 	dir, err := findDir()
 	if errors.Is(err, errNoCrawl) {
-		err = errors.New("no crawl in this directory: name one with --dir")
+		err = errNoCrawlHere
 	}
 	return dir, err
 }
+
+var errNoCrawlHere = errors.New("no crawl in this directory: name one with --dir")
 
 // withDirectory calls location.with for the crawl in the directory that directoryOf returns.
 func withDirectory(ctx context.Context, dir string, fn func(ctx context.Context, c *attached) error) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,7 +36,9 @@ func (t *target) location() (at location, err error) {
 		at, err = t.sharedFlags.location(t.dir)
 	}
 	if err == nil && at.Redis == nil {
-		at.Dir, err = directoryOf(t.dir)
+		if at.Dir, err = directoryOf(t.dir); errors.Is(err, errNoCrawlHere) {
+			err = fmt.Errorf("%w, or with --redis", err)
+		}
 	}
 	if err != nil {
 		return location{}, usage(err)
