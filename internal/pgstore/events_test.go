@@ -2,9 +2,12 @@ package pgstore_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
@@ -63,6 +66,27 @@ func TestProgressPassesSuite(t *testing.T) {
 		cfg := anyCrawl(database(t))
 		return pgstore.Outbox{Store: open(t, cfg)}, func() events.Progress { return pgstore.Outbox{Store: open(t, cfg)} }
 	})
+}
+
+// TestUnlockFreesNameAtOnce: when unlock has returned, the server holds no lock any more. The
+// server notices only some time later that a connection was closed.
+func TestUnlockFreesNameAtOnce(t *testing.T) {
+	cfg := anyCrawl(database(t))
+	outbox := pgstore.Outbox{Store: open(t, cfg)}
+	conn, err := pgx.Connect(t.Context(), cfg.DSN)
+	must(t, err)
+	defer conn.Close(context.Background())
+	for range 100 {
+		unlock, err := outbox.Lock(t.Context(), "a")
+		must(t, err)
+		must(t, unlock())
+		var locks int
+		must(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+			AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&locks))
+		if locks > 0 {
+			t.Fatalf("%d advisory locks are held after unlock, want none", locks)
+		}
+	}
 }
 
 // TestForeignCursorsAreRefused: the outbox refuses a cursor with a text that it did not

@@ -104,7 +104,16 @@ func (o Outbox) Lock(ctx context.Context, name string) (unlock func() error, err
 	if err != nil {
 		return nil, err
 	}
-	return func() error { hangUp(conn); return nil }, nil
+	return func() error { endLock(conn); return nil }, nil
+}
+
+// endLock ends the locks of a connection that dial returned, and closes the connection.
+// Closing alone would not do: the server ends the session and its locks some time later.
+func endLock(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()") // if this fails, the end of the session ends the locks
+	hangUp(conn)
 }
 
 // dial returns a connection that does not belong to the pool.
