@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// TestFastLinksOnRealHTML extracts the links of pages that people wrote in two ways: from
-// the parsed document, and, with the option FastLinks, only from the tokens of the page.
-// Both ways must find the same links.
+// TestFastLinksOnRealHTML reads pages that were written by people, not by a generator. It
+// extracts the links of each page twice: from the parsed document, and, with the option
+// FastLinks, only from the tokens of the page. Both ways must find the same links.
 func TestFastLinksOnRealHTML(t *testing.T) {
 	trees, err := realhtml.Installed()
 	switch {

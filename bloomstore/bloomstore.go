@@ -56,9 +56,9 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 // added. It always claims to contain those that were added. Implementations are safe
 // for concurrent use and keep no reference to prints.
 //
-// All backends implement Filter; package bloomtest tests them. The stores of a crawl do not call
-// a Filter, but change the bits of a backend and the queue in one step. Otherwise a crash between
-// the two changes could lose a URL.
+// All backends implement Filter; package bloomtest tests them. The stores of a crawl do not
+// use this interface. They must change the filter and the queue in one step, because a crash
+// between two separate changes could lose a URL. So they set the bits by other functions.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If

@@ -32,8 +32,9 @@ func newDraws(c Case, rng *rand.Rand) *draws {
 
 // keys is a function of the type bloomrate.Keys. If partitions have weights, keys uses
 // rejection sampling: the probability that it accepts a fingerprint is the weight of the
-// fingerprint's partition, divided by the largest weight. This choice does not bias the bits
-// that a filter sets for a key, because they are independent of the key's partition.
+// fingerprint's partition, divided by the largest weight. So whether a fingerprint is
+// accepted depends only on its partition. The bits that a filter sets for a fingerprint do
+// not depend on the partition, so the sampling does not bias these bits.
 func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	if d.weights == nil {
 		return bloomrate.Random(d.rng, prints)

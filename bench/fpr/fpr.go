@@ -273,8 +273,9 @@ func (s Subject) cost(c Case) time.Duration {
 	return cost
 }
 
-// owed is the maximum number of probes that are made even if the time is up. These probes
-// take seconds, and without them the rate is too uncertain.
+// owed is the number of probes that a case makes even if the time is up. If 100/p is
+// smaller, the case makes 100/p probes. These probes take seconds, and without them the
+// rate is too uncertain.
 const owed = 1_000_000
 
 // chunk is the number of keys between two checks of the clock.
@@ -298,8 +299,8 @@ func chunks(n uint64, process func(n uint64) (uint64, error), proceed func(done 
 	return sum, done, nil
 }
 
-// sample is the maximum number of keys that one check looks up. The check is that a set
-// contains the keys that were added, or that an exact set does not contain new keys.
+// sample is the maximum number of keys that one check looks up. There are two checks: that
+// a set contains the keys that were added, and that an exact set does not contain new keys.
 const sample = 1000
 
 // checkKnown generates the first keys again and checks that the set contains them.

@@ -206,8 +206,8 @@ func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (x ^ x>>32) % m
 }
 
-// together returns position i of a fingerprint. Each odd position directly follows the
-// even one before it.
+// together returns position i of a fingerprint. If i is odd, this is the bit directly after
+// position i-1.
 func together(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (apart(fp, i/2, m) + uint64(i%2)) % m
 }

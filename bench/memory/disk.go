@@ -21,9 +21,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// OnDisk returns the subjects on disk: the embedded store, in folders below dir, once with
-// queued bulk URLs, for which the filter decides whether they are new, and once with queued
-// exact URLs, for which a table decides.
+// OnDisk returns the subjects on disk. Both are the embedded store with queued URLs, in a
+// folder below dir. In the first subject these are bulk URLs: the filter decides whether
+// they are new. In the second they are exact URLs: a table decides.
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]

@@ -179,8 +179,9 @@ func parse(t *testing.T, records []byte) []line {
 	}
 }
 
-// checkBooks compares the books of a finished crawl with its records. seeds is the number
-// of seeds. At most this many runs have added all seeds to the crawl: offers.
+// checkBooks compares the books of a finished crawl with its records. The argument seeds is
+// the number of seeds. The argument offers is the maximum number of runs that offered the
+// seeds to the crawl.
 func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
 	t.Helper()
 	checkOutcomes(t, stats, lines)
@@ -188,8 +189,8 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	for _, l := range lines {
 		found, added = found+l.LinksFound, added+l.LinksAdded
 	}
-	// The records contain the number of links that were found. In addition, each run counts
-	// the seeds as found.
+	// The records contain the number of links that were found. In addition, the seeds count as
+	// found in each run that offered them.
 	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
 		t.Errorf("Found = %d, want %d to %d: the links that all records have, and the seeds", stats.Found, low, high)
 	}

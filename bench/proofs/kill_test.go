@@ -140,7 +140,9 @@ type witness struct {
 
 	lost     int // number of requests in flight at all kills so far; their outcomes are lost
 	mostLost int // maximum number of requests lost at one kill
-	unheard  int // number of answers with Retry-After that the crawl possibly lost: those for URLs with lost requests
+	// unheard is the number of answers with Retry-After for the URLs that have lost requests.
+	// The crawl possibly lost some of these answers.
+	unheard int
 }
 
 func newWitness(t *testing.T, web *site) *witness {

@@ -7,10 +7,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// judgeManners judges the politeness of the crawl whose records are lines. It uses the
-// web's log and the default tolerance of testweb.Manners: 25 ms or a tenth of the delay,
-// whichever is larger. unheard is the maximum number of answers with Retry-After that the
-// crawl lost because it was killed.
+// judgeManners judges the politeness of a crawl. The argument lines contains the records of
+// the crawl. The function uses the web's log and the default tolerance of testweb.Manners:
+// 25 ms or a tenth of the delay, whichever is larger. The argument unheard is the maximum
+// number of answers with Retry-After that the crawl lost because it was killed.
 //
 // The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too

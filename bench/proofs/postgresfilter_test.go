@@ -124,7 +124,10 @@ func TestPostgresBulkLoss(t *testing.T) {
 	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance about once in two million runs
 		t.Errorf("Add answered \"seen\" for %d new URLs, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
-	if last < 0.7 { // not 0.9, because the filter of each partition is a little larger than its share
+	// A filter for exactly a sixth of the URLs has a rate of 0.9 at the end. The filter of each
+	// partition has a reserve in case the partition gets more keys than the others, so its rate
+	// is lower.
+	if last < 0.7 {
 		t.Errorf("the rate is %.2f at the end, want more than 0.7: the filter was not filled", last)
 	}
 }

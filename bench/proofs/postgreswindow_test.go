@@ -68,8 +68,8 @@ func (s *slowSite) requests(url string) []time.Time {
 
 // TestPostgresWindow repeatedly offers two seeds with a short window. One of them must
 // be fetched again, in a new round, each time its window is over, and not earlier. The
-// first request for the other seed takes longer than the window. This seed must not be
-// new before the request has ended.
+// first request for the other seed takes longer than the window. Until this request has
+// ended, no other request for this seed is allowed, because its window has not begun.
 func TestPostgresWindow(t *testing.T) {
 	t.Parallel()
 	web := serveSlow(t)
@@ -133,9 +133,10 @@ func TestPostgresWindow(t *testing.T) {
 }
 
 // TestPostgresRetryAfterWindow checks `crawler retry` for a seed that failed in round 0. After
-// its window, the seed is offered again and fetched with success in round 1. Then `crawler
-// retry` must not queue the failed item of round 0 again in round 1, because round 1 already
-// has a record. This must also hold after a relay has deleted the key of the seed in Postgres.
+// its window, the seed is offered again and fetched with success in round 1. A retry of the
+// item that failed in round 0 would also be in round 1, which already has a record. So
+// `crawler retry` must not queue this item. This must also hold after a relay has deleted the
+// key of the seed in Postgres.
 func TestPostgresRetryAfterWindow(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

@@ -289,10 +289,10 @@ func (m *team) judge(web *site) audited {
 }
 
 // fetchedOnce compares the number of requests for each URL with the attempts in its
-// record. No record counts a request whose outcome was lost with a killed worker. lost is
-// the number of such requests. complete has the records of the URLs without lost
-// requests. unheard is the number of answers with Retry-After for the URLs with lost
-// requests.
+// record. If a worker is killed before it stores the outcome of a request, this request is
+// lost: the attempts in the record do not include it. The result lost is the number of lost
+// requests. The result complete has the records of the URLs without lost requests. The result
+// unheard is the number of answers with Retry-After for the URLs with lost requests.
 func fetchedOnce(web *site, lines []line) (complete []line, lost, unheard int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range web.pages() {

@@ -102,8 +102,8 @@ func TestSharedServerLoss(t *testing.T) {
 
 // TestSharedClusterLoss kills nodes of a cluster, one after the other (at the small size
 // only one). It removes the end of the node's log and restarts the node. The records must
-// be exactly the expected ones. A page is completed by one node of the cluster, but only
-// after the other nodes have written the links of the page that belong to them to disk.
+// be exactly the expected ones. Some links of a page are on other nodes than the page. A
+// worker completes the page only after these nodes have written the links to disk.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -119,9 +119,10 @@ func TestSharedClusterLoss(t *testing.T) {
 	figure(t, "cut", "%d bytes of the nodes' logs", cuts)
 }
 
-// TestSharedFailover kills primaries of a cluster, so that their replicas take over. A page is
-// completed by one primary, but only after a replica of each other primary that got links of the
-// page has these links. The records must be exactly the expected ones.
+// TestSharedFailover kills primaries of a cluster, so that their replicas take over. Some
+// links of a page are on other primaries than the page. A worker completes the page only
+// after the replicas of these primaries have the links. The records must be exactly the
+// expected ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
 	crawlOnFailingCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
@@ -139,11 +140,11 @@ func newClusterSeed(t *testing.T) uint64 {
 	return newSeed(t)
 }
 
-// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
-// is the number of replicas of each primary. A page is completed by one primary, but only after all
-// replicas of the other primaries have the links that their primary got. During the crawl, the
-// function fail is called for one primary after the other, but at the small size only for the first
-// one.
+// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges the crawl. The
+// argument replicas is the number of replicas of each primary. Workers wait for as many
+// replicas (--redis-wait) before they complete a page that has links on other primaries.
+// During the crawl, the function fail is called for one primary after the other, but at the
+// small size only for the first one.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

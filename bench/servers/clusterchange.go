@@ -51,9 +51,9 @@ func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisSe
 	return replica, nil
 }
 
-// AwaitReplica returns when a replica has applied every write of any client that its
-// primary has executed so far. The command WAIT would not suffice: it waits only for the
-// writes of its own connection.
+// AwaitReplica waits until a replica has applied all writes that its primary executed before
+// the call, from any client. The command WAIT would not suffice: it waits only for the
+// writes of the connection that sends it.
 func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServer) error {
 	written, err := primary.number("replication", "master_repl_offset")
 	if err != nil {

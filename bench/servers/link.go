@@ -13,8 +13,10 @@ type link struct {
 	proxy            *ProxyServer
 	client, upstream net.Conn
 
-	end  sync.Once
-	lost sync.Map // map from the number of a request to the drop that loses its reply
+	end sync.Once
+	// lost has the requests whose replies must not reach the client. It maps the number of
+	// such a request to the drop (a call of ProxyServer.DropReply) that chose the request.
+	lost sync.Map
 }
 
 func (l *link) abort() {

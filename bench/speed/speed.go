@@ -1,7 +1,8 @@
-// Package speed measures two rates: for how many links per second a set or store decides
-// whether they are new, and how many pages per second go through a crawl's queue (are leased
-// and completed). It also measures how long callers wait, and how much processor time,
-// network traffic and server log this takes.
+// Package speed measures two rates. The first is the number of links per second that a set
+// or store can take: for each link it decides whether the link is new. The second is the
+// number of pages per second that go through a crawl's queue: each page is leased and
+// completed. The package also measures how long callers wait, and how much processor time,
+// network traffic and server log the calls take.
 //
 // It owns the workloads and the counting. Package sets opens the sets. Package speed
 // checks no promise (docs/design/promises.md), because rates of different or busy

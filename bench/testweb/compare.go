@@ -105,7 +105,7 @@ type comparison struct {
 	report *Report
 }
 
-// A field counts the records that lack a certain field of record.
+// A field counts the records of the crawl in which one JSON field is missing.
 type field struct {
 	isWritten bool   // some record has the field
 	leftOut   int    // number of records that lack the field, but should have it
@@ -184,8 +184,8 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	compareField(c, "digest", r.URL, r.Digest, "sha256:"+e.BodySHA256)
 }
 
-// compareField judges a field of the record of a URL. The argument got is nil if the
-// record does not have the field, which is right if the wanted value is the zero value.
+// compareField judges a field of the record of a URL. If the record lacks the field, the
+// argument got is nil, and the field counts as the zero value.
 func compareField[T comparable](c *comparison, name, url string, got *T, want T) {
 	f := c.fields[name]
 	if f == nil {

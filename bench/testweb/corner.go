@@ -188,8 +188,8 @@ func (s *site) enter(path string, links ...string) *resource {
 	return s.page(path, links...)
 }
 
-// addListed adds an HTML page with the given links, and appends a link to the new page to the
-// root page of the site. There must be a root page.
+// addListed adds an HTML page with the given links. At the end of the site's root page, it
+// adds a link to the new page. The root page must exist.
 func (s *site) addListed(path string, links ...string) *resource {
 	s.list = append(s.list, path)
 	s.resources["/"].html(s.list...)

@@ -89,7 +89,9 @@ type fate struct {
 	status    int    // of the last answer; 0 if there is none
 	fails     int    // number of requests that fail before a good answer; forever if none is good
 	truncated bool   // the body is longer than Config.MaxBodyBytes
-	inner     *fate  // the fate that pages with child pages have instead; nil means plain
+	// inner replaces this fate if the page has child pages and this fate would hide the
+	// child pages from a correct crawl. nil means plain.
+	inner *fate
 	// answer changes the answer to a request. try is the number of earlier requests.
 	// nil means that the answer is the page.
 	answer func(w *Web, p page, try int, answer *answer)
@@ -226,8 +228,9 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	return (number + turn) % slots, true
 }
 
-// fateOf returns the fate of p. If p has child pages, at least the last attempt succeeds,
-// so that a crawl finds the children. If p is a root page, the first request succeeds.
+// fateOf returns the fate of p. A correct crawl requests a page up to four times. If p has
+// child pages, one of these requests succeeds, so that the crawl finds the children. If p is
+// a root page, the first request succeeds.
 func (w *Web) fateOf(p page) *fate {
 	if p.index == 0 {
 		return plain

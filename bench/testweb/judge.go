@@ -13,9 +13,9 @@ type Manners struct {
 	// including robots.txt. If robots.txt sets a longer Crawl-delay, that applies
 	// between the requests after robots.txt. 0 means that the crawl has no delay.
 	Delay time.Duration
-	// Tolerance is the allowed difference between the delay and a shorter gap in the
-	// log. The server reads a request later than the crawler starts it, so a gap can
-	// look too short. 0 means 25 ms, or 10 % of the delay if that is more.
+	// Tolerance is the time by which a gap in the log can be shorter than the delay without
+	// being a fault. The server reads a request later than the crawler starts it, so a gap
+	// can look too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
 	// Lag is added to the tolerance. It is the maximum time from the start of a request
 	// until the server reads it. On a busy machine this time can be long. See
@@ -23,7 +23,7 @@ type Manners struct {
 	Lag time.Duration
 }
 
-// tolerance returns the allowed difference between a delay and a shorter gap.
+// tolerance returns the time by which a gap can be shorter than the delay.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
 	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }
@@ -109,7 +109,7 @@ type visited struct {
 	path        string        // of the last request
 	start       time.Duration // of the last request
 	delay       time.Duration // the delay that the next request must keep
-	robotsAsked bool          // robots.txt was requested, or the missing request was reported
+	robotsAsked bool          // robots.txt was requested, or Unannounced counts the host
 }
 
 func (w *Web) newJudge(promised Manners) *judge {
@@ -140,7 +140,8 @@ func (j *judge) observe(r *Request) {
 		host.robotsAsked = true // so that the fault is reported once for each host
 		j.fault(&j.verdict.Unannounced, r, "was asked for before robots.txt")
 	}
-	// The Crawl-delay applies to all gaps after robots.txt, except for the first.
+	// host.delay is for the gap between r and the next request. A Crawl-delay does not apply
+	// directly after a request for robots.txt, but after later requests for pages and redirects.
 	if t.kind == aRobots {
 		host.delay = j.promised.Delay
 	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) {

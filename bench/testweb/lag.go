@@ -92,8 +92,8 @@ func (f LagFigures) Err() error {
 }
 
 // Most returns an upper bound of the lag of any request: the worst known lag plus
-// the longest stall of the server. The stall covers requests for robots.txt, whose
-// starts are not recorded.
+// the longest stall of the server. The stall is added because the lag of a request for
+// robots.txt is not known: no record has the start of such a request.
 func (f LagFigures) Most() time.Duration { return max(f.Worst, 0) + f.Stall }
 
 func (f LagFigures) String() string {

@@ -26,8 +26,12 @@ var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 type robotsFile struct {
 	status int
 	text   string
-	closed [2]int // styles of pages that it disallows; zero if it disallows none
-	open   [2]int // styles of pages that it allows; if it has rules, these pages resemble the disallowed ones
+	// closed has the styles of the pages that the file disallows. It is zero if the file has
+	// no rules.
+	closed [2]int
+	// open has styles of pages that the file allows. If the file has rules, the paths of these
+	// pages are similar to those of disallowed pages.
+	open [2]int
 }
 
 var (

@@ -47,8 +47,9 @@ var failingRobots = hardship{
 }
 
 // hugeRobots is a hardship: very long robots.txt files. Only the first 500 KiB count (RFC
-// 9309, 2.5), without an incomplete last line. In these files the limit is within a line
-// whose first part alone would forbid the whole host.
+// 9309, 2.5), without an incomplete last line. In two of the files this incomplete line is
+// "Disallow: /", the beginning of "Disallow: /across". A crawler that obeys the incomplete
+// line does not request any page of the host.
 var hugeRobots = hardship{
 	bit: HugeRobots, name: "huge-robots",
 	doc: "robots.txt of more than 500 KiB, or without end",

@@ -95,7 +95,7 @@ type Config struct {
 	TLS bool
 
 	// LargestShare is the share of the pages that the largest host has, in (0, 1]. 0
-	// means 0.02. The largest host always has at least an even share.
+	// means 0.02. The largest host always has at least Pages/Hosts pages.
 	LargestShare float64
 	// MeanLinks is the mean number of links of a page, in addition to those that make
 	// every page reachable. 0 means 20, and a negative number means none.

@@ -69,7 +69,9 @@ var cases = []suite.Case[options, *trial]{
 	}},
 	// This case mixes known and new keys in one batch.
 	{"AnswersIndexForIndex", options{}, func(t *trial) {
-		const n = 4100 // not symmetric: answers in reverse order are wrong
+		// The keys with i%3 == 0 are added first. For these keys, n-1-i is not divisible by
+		// 3, so the case notices answers in reverse order.
+		const n = 4100
 		prints := t.prints(n)
 		var old []bloomstore.Fingerprint
 		for i := 0; i < n; i += 3 {

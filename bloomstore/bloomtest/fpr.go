@@ -28,9 +28,10 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 // 5σ of p. For a correct filter that happens once in two million runs. The argument
 // probes should be 100/p or more.
 //
-// σ covers the random variation of the number of hits and of the fill, for a filter
-// whose size is optimal for n keys: see sizing.RateSpread. For a filter with several
-// layers, n is the number of keys in the layer that contributes most to the rate.
+// σ includes two kinds of chance: how many probes the filter claims, and how many bits its
+// keys happen to set. The second is computed for a filter of optimal size for n keys: see
+// sizing.RateSpread. For a filter with several layers, n is the number of keys in the layer
+// that contributes most to the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t, filter).probe(p, n, probes); err != nil {

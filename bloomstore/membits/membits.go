@@ -38,8 +38,10 @@ const (
 
 const (
 	maxShards = 256
-	maxKeys   = 1 << 40 // of a layer: 4 TB at 1e-6, so that no size overflows
-	minFPR    = 1e-12
+	// maxKeys is the maximum capacity of a layer. With this limit, no computed size
+	// overflows. At the rate 1e-6, a layer of this capacity takes 4 TB.
+	maxKeys = 1 << 40
+	minFPR  = 1e-12
 )
 
 // withDefaults returns c with zero fields filled in, or all its faults.
@@ -175,10 +177,10 @@ func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 }
 
 // Restore adds prints to the layer with this number. It repeats calls of Add that a
-// journal recorded. The bits can be set already; each of the prints is counted once. If
-// the layer is the next one, Restore starts it. For an even higher number, Restore
-// returns an ErrFilterLost, because a journal that is read in order starts layers in
-// order.
+// journal recorded. Restore counts each of the prints as one more key, even if all its bits
+// are set already. If the layer is the next one, Restore starts it. For an even higher
+// number, Restore returns an ErrFilterLost, because a journal that is read in order starts
+// layers in order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
 	if number < 0 || number > len(chain) || number == len(chain) && !f.grows(number) {

@@ -72,9 +72,11 @@ func TestFalsePositiveRate(t *testing.T) {
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers are full,
 // so that it has 15 times as many keys as its capacity. These layers have 0.9, 0.05,
 // 0.025 and 0.0125 of the chain's rate; all later layers together would have the last
-// 0.0125. At the rate 0.2 the test would notice a layer that is sized only for the keys
-// that are added to it. Many more keys are offered, but are false positives; see
-// sizing.Layer.Offered.
+// 0.0125.
+//
+// Some of the keys that are offered to a layer are false positives, and are not added. The
+// layer must be sized for all offered keys: see sizing.Layer.Offered. At the rate 0.2, the
+// test would notice a layer that is sized only for the added keys.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow, and with one goroutine the race detector finds nothing")

@@ -27,7 +27,7 @@ import (
 // created: Open refuses other values.
 type Config struct {
 	Name     string  // name of the filter: 1 to 64 of A-Z a-z 0-9 . _ -
-	Capacity uint64  // keys that the first layers together are sized for; 0 means ten million
+	Capacity uint64  // keys that the first layers of all partitions are sized for; 0 means 10 million
 	FPR      float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth   Growth  // what happens beyond Capacity
 	// BlockBits is the number of bits of a block, a power of two from 256 to 65536. 0 means

@@ -36,7 +36,7 @@ func parseCrash(text string) (point string, n int64, err error) {
 // the process does not end early.
 func crashAt(text string) {
 	point, n, err := parseCrash(text)
-	if err != nil { // the flag refuses other invalid texts, so text is empty
+	if err != nil { // text is empty; the flag refuses all other texts that are not valid
 		crash.Hook(nil)
 		return
 	}

@@ -44,11 +44,14 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a fixed setting. In the help text, kind is the placeholder of
-// the value: one of pflag's types, or the possible values with | between them. The flag
-// refuses a value if the function valid returns false after the value is set. The
-// argument words is the description of the valid values in error messages. If words is
-// empty, the values that kind names are valid, and valid is not called.
+// fixed declares the flag of a fixed setting. The argument kind is the placeholder of the
+// value in the help text: one of pflag's types, a letter such as N, or the possible values
+// with | between them.
+//
+// If the argument words is not empty, it describes the accepted values in error messages.
+// The flag then calls the function valid after the value is set, and refuses the value if
+// the result is false. If the argument words is empty, the flag does not call the function.
+// It then accepts the values that the argument kind lists or, if kind is "bool", booleans.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help, words string, valid func() bool) {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	switch {

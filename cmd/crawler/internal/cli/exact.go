@@ -11,9 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// checkExact returns an error for each given flag that needs --postgres, if --postgres is
-// not given. It also returns an error if no other flag needs the given --postgres, or if
-// given flags exclude each other.
+// checkExact checks the flags that concern Postgres. It returns an error for each flag that
+// is given without the --postgres or --sink postgres that it needs. It also returns an error
+// if --postgres is given without --sink postgres and without --redis, or if two flags exclude
+// each other.
 func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":

@@ -24,9 +24,9 @@ const (
 	// The default of --memory is the machine's memory divided by memoryShare.
 	memoryShare = 8
 	// The database of a crawl in a directory has a block cache. Its size is --memory divided by
-	// cacheShare, but at least leastCache and at most mostCache. With more than about 100,000
-	// hosts, most look-ups read from disk. A crawl of a million hosts is 1.5 times as fast with
-	// 128 MiB as with 32 MiB.
+	// cacheShare, but at least leastCache and at most mostCache. The size matters for crawls
+	// of more than about 100,000 hosts, in which most look-ups are for rows on disk. A crawl
+	// of a million hosts is 1.5 times as fast with 128 MiB as with 32 MiB.
 	cacheShare            = 16
 	leastCache, mostCache = 32 << 20, 128 << 20
 	// programMemory is the part of --memory for the resident pages of the binary: 34 to

@@ -29,9 +29,12 @@ type seedLine struct {
 // seedReader returns seeds one by one: first the arguments, then the lines of a file. It
 // reads the file line by line.
 type seedReader struct {
-	args   []string
-	name   string
-	input  io.Reader // nil after begin; newSeedReader calls begin for a file, and next calls it for stdin
+	args []string
+	name string
+	// input is the file or stdin. The method begin makes the reader in the field lines from
+	// input, and sets input to nil. For a file, newSeedReader calls begin. For stdin, next
+	// calls begin after the last argument.
+	input  io.Reader
 	lines  *bufio.Reader
 	number int // number of the last line that was read
 	close  func() error

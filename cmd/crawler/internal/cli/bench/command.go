@@ -210,9 +210,10 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict returns the error of a run, or nil. The error lists the broken promises. It also
-// contains the error in the argument measured, unless ctx ended the run. If ctx ended the
-// run and no promise is broken, verdict returns the error of ctx.
+// verdict returns the error of a run, or nil. The argument measured is the error of the
+// measurements. The returned error lists the broken promises. It also contains the error of
+// the measurements, unless ctx ended the run. If ctx ended the run and no promise is broken,
+// verdict returns the error of ctx.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {
