@@ -14,8 +14,8 @@ func climb(c *climber, ticks int, throughput func(n int) float64) {
 }
 
 // TestClimberFindsTheLimit: for every kind of limit, the climber reaches at least nine
-// tenths of the best throughput. The last number of hosts is at most four times the smallest
-// number that reaches nine tenths, or at most autoStart if that is more.
+// tenths of the best throughput. Let n be the smallest number of hosts that reaches nine
+// tenths. The last number that the climber chooses is at most the larger of 4*n and autoStart.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },

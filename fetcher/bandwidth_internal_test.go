@@ -29,7 +29,9 @@ func TestBandwidthOverTime(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 	}
 	took := now.Sub(begun).Seconds()
-	most := perSecond*(took+1) + requesters*size // the product is for requests that began before the first answer
+	// Each requester begins its first request before the first answer is complete. These
+	// requests may receive requesters*size bytes in addition.
+	most := perSecond*(took+1) + requesters*size
 	if got := float64(read); got > most || got < 0.9*perSecond*took {
 		t.Errorf("%d bytes in %.0f s, want %.0f to %.0f", read, took, 0.9*perSecond*took, most)
 	}

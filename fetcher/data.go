@@ -28,7 +28,8 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	stage.Parse.Begin()
 	document := page.Document()
 	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
-		<-v.readers // because the visits that hold the memory may wait for a place
+		// Other visits may hold the memory and need this place to continue.
+		<-v.readers
 		pause(v.hard, 20*time.Millisecond)
 		if !v.takeReader() {
 			return false

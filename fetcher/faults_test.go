@@ -146,8 +146,8 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// frozen is a store that returns the first lease only after the time naps, as if the worker
-// had been frozen while it waited for the lease.
+// frozen is a store that delays its first lease by the time in the field naps, as if the
+// worker had been frozen while it waited for the lease.
 type frozen struct {
 	*frontiertest.Memory
 	naps time.Duration
@@ -376,7 +376,8 @@ type failingSink struct{ err error }
 
 func (f failingSink) Append(*record.Record) error { return f.err }
 
-// badScope is a scope whose first calls fail with err. The field failures is their number.
+// badScope is a scope whose first calls fail with err. The initial value of the field
+// failures is the number of these calls.
 type badScope struct {
 	frontier.Scope
 	failures int

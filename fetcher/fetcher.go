@@ -247,7 +247,7 @@ type Crawl struct {
 	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // calls of Hold that were not released yet
 	held    atomic.Int64  // leases that this worker has
-	ready   atomic.Int64  // leases whose host has or needs a slot and is neither late nor waiting for its delay
+	ready   atomic.Int64  // leases without a late slot that do not wait for their host's delay
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -274,7 +274,8 @@ const (
 // End is why a Run ended without an error.
 type End string
 
-// completeTime is how long the store may take to complete the last request.
+// completeTime is how long the store may take to complete items after the requests under way
+// were stopped.
 const completeTime = 2 * time.Second
 
 // ErrGraceOver is the cause with which requests end when Config.Grace is over.

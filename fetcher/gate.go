@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// gate is a semaphore whose limit can change. Holders enter in the order of their calls. If
-// the limit becomes smaller, the holders inside stay, and no other holder enters until
-// enough of them have left.
+// gate is a semaphore whose limit can change. Callers enter in the order in which they
+// called the method enter. If the limit becomes smaller, the callers inside stay, and no
+// other caller enters until enough of them have left.
 type gate struct {
 	mu      sync.Mutex
 	limit   int
 	inside  int
-	waiting []chan struct{} // closed when its holder is let in
+	waiting []chan struct{} // one for each waiting caller, closed when the caller has entered
 }
 
 func newGate(limit int) *gate { return &gate{limit: limit} }
@@ -27,7 +27,7 @@ func (g *gate) enter(ctx context.Context) bool {
 	in := make(chan struct{})
 	g.mu.Lock()
 	g.waiting = append(g.waiting, in)
-	g.admit() // because a holder may have left meanwhile
+	g.admit() // because another caller may have left meanwhile
 	g.mu.Unlock()
 	select {
 	case <-in:
@@ -56,7 +56,7 @@ func (g *gate) tryEnter() bool {
 	return true
 }
 
-// leave leaves the gate, and lets the next holder in.
+// leave leaves the gate, and lets the next caller in.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +72,7 @@ func (g *gate) resize(limit int) {
 	g.admit()
 }
 
-// admit lets waiting holders in. The caller must hold mu.
+// admit lets waiting callers in. Its own caller must hold mu.
 func (g *gate) admit() {
 	for g.inside < g.limit && len(g.waiting) > 0 {
 		close(g.waiting[0])
@@ -81,7 +81,8 @@ func (g *gate) admit() {
 	}
 }
 
-// counts returns the number of holders inside, the limit, and the number that wait.
+// counts returns the number of callers inside, the limit, and the number of callers that
+// wait.
 func (g *gate) counts() (inside, limit, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

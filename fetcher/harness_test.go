@@ -359,8 +359,9 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is the time by which a request can start earlier than judgeStarts computes, because
-// the store keeps the latency of a host in whole microseconds between two leases.
+// slack is how much too early a request may start according to judgeStarts. Between two
+// leases, the store keeps the latency of a host only in whole microseconds. So the delay of
+// the worker can be a little shorter than the delay that judgeStarts computes.
 const slack = 4 * time.Microsecond
 
 // judgeStarts compares the calls with policy: no host was requested before it

@@ -16,8 +16,8 @@ import (
 
 // holding is a lease that is being worked on. One goroutine, run, decides what happens
 // next. Each visit, that is, the request for one item and the work on its answer, has its
-// own goroutine. While the host must get no request for a longer time, no goroutine waits:
-// run has returned, and a timer calls run again.
+// own goroutine. If the next item must wait for leastRest or longer until its host is due, run
+// returns, and a timer calls run again. So no goroutine waits during that time.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
@@ -27,7 +27,7 @@ type holding struct {
 	since  time.Time     // when the lease was requested
 	asks   chan struct{} // requests under way, up to the host's concurrency
 	listed chan struct{} // sitemaps being visited, one at most
-	room   chan struct{} // visits not completed, up to visitRoom of the concurrency
+	room   chan struct{} // visits not completed; at most the result of visitRoom
 
 	// only the method run uses these fields, until closing is true
 	received int
@@ -44,14 +44,14 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest time of the next request; set if the robots.txt of another host redirected to this host before the lease, or if all slots for late hosts were taken
+	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // some items of the lease wait for another attempt
 	changed     bool                     // the blob changed since it was last sent
-	asking      int                      // requests under way; the slot is held while there are any
-	slot        *gate                    // the gate through which the slot was taken, or nil
+	asking      int                      // requests that need the host's slot (see takeSlot)
+	slot        *gate                    // the gate of the host's slot; nil while the host has none
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up

@@ -132,8 +132,8 @@ func (h *holding) note(err error) {
 }
 
 // complete completes items in the store. It waits while the store is unavailable, unless
-// the lease was lost meanwhile. After the last request the store has completeTime to
-// answer.
+// the lease was lost meanwhile. When the requests under way are stopped (see Crawl.hard), the
+// store has completeTime left to answer, which is 2 s.
 func (h *holding) complete(done []frontier.Completion, end bool) {
 	if end {
 		h.release()

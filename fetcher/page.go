@@ -28,9 +28,9 @@ type Page struct {
 
 // EventID returns the id of the event that is made from the page's record: the
 // fingerprint of its URL in 32 hex digits, a dash and the round. The round is usually 0 at
-// first, and larger after the finished URL was queued again (see frontier.Item). Each call of
-// OnPage for the page in this round has the same id, also after a crash and in another worker.
-// Two crawls give the same URL different fingerprints.
+// first, and larger after the finished URL was queued again (see frontier.Item). All calls
+// of OnPage for the page in this round get the same id, also after a crash and in another
+// worker. Two crawls give the same URL different fingerprints.
 func (p *Page) EventID() string { return record.EventID(p.Item.Fingerprint, int(p.Item.Round)) }
 
 // Document returns the parsed page. All calls return the same document. It is empty, not

@@ -49,8 +49,8 @@ func (c *Crawl) opening() <-chan struct{} {
 }
 
 // await waits until requests may start, and reports whether it had to wait. The caller must
-// have called takeSlot. While it waits, await undoes this call (dropSlot), so that the slot is
-// free if no other request of the host needs it.
+// have called takeSlot. Before await waits, it calls dropSlot, so that the slot becomes free
+// if no other request of the host needs it. After the wait, it calls takeSlot again.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
 	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()

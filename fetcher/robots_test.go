@@ -311,7 +311,7 @@ func TestCrawlDelaySurvivesCrash(t *testing.T) {
 		delay string
 		ttl   time.Duration
 	}{
-		{"50", 30 * time.Second}, // the worker dies when it gives the lease back, because the delay is long
+		{"50", 30 * time.Second}, // the worker gives the lease back for the long delay, and dies then
 		{"19", 22 * time.Second}, // the worker dies when it completes a page whose request started late in the lease
 	} {
 		synctest.Test(t, func(t *testing.T) {

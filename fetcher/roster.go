@@ -16,8 +16,8 @@ type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
 	due  times // when hosts that this worker has not leased become due, if in the future
-	// writable is when the next request to such a host may be written. The request must
-	// have waited for its turn before (see due).
+	// writable is when the next request to such a host may be written. A request first waits
+	// for the time in due. When it then has its connection, it waits for the time in writable.
 	writable times
 	// resting are the hosts that were given back because they failed, and the end of
 	// their pause.
@@ -124,7 +124,8 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 }
 
 // reserve returns when a request to host may be written, as holding.reserve does. The request
-// already has its connection. If this worker has no lease of the host, reserve uses delay.
+// already has its connection. If this worker has no lease of the host, reserve uses the
+// argument delay.
 func (r *roster) reserve(host string, delay time.Duration) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

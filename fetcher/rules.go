@@ -28,7 +28,7 @@ type linkSet struct {
 	refused     map[frontier.Reason]uint64
 	details     []Refused         // the refused links, for Config.OnRefused
 	openedBy    map[string]string // by host: the scope key that admits it, or "" if the host is not in scope
-	inQuota     map[string]bool   // by host: whether it is in the group of its domain
+	inQuota     map[string]bool   // by host: whether it is within Rules.MaxHosts (see limitHosts)
 	err         error             // of the store; if it is set, the links are incomplete
 }
 
@@ -136,10 +136,11 @@ func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
-// judgeSitemap applies the rules to the sitemap at url. If listed is true, the sitemap at from
-// is an index that lists it. If listed is false, the URL from redirects to it. The sitemap may
-// be outside the scope in two cases: it is on the host of from, or an index in scope lists it.
-// In the second case a site has named the sitemap, as a site names sitemaps in robots.txt.
+// judgeSitemap applies the rules to the sitemap at url. The argument from is the URL of an index
+// that lists the sitemap (listed is true), or a URL that redirects to the sitemap (listed is
+// false). The sitemap may be outside the scope in two cases: both URLs have the same host, or
+// an index in scope lists the sitemap. In the second case a site has named the sitemap, as a
+// site names sitemaps in robots.txt.
 func (l *linkSet) judgeSitemap(from, url canon.URL, listed bool) follow.Finding {
 	link := follow.Link{URL: url, Hops: l.hops, Kind: follow.Sitemap}
 	sameHost := url.Host() == from.Host()
@@ -184,10 +185,10 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect of the URL from. If a seed redirects, the target
-// is a seed too, and its host is added to the scope, so that a crawl of example.org continues
-// at www.example.org. If a sitemap redirects, the target is a sitemap. If a sitemap lists a
-// page that redirects, the target counts as listed too.
+// addRedirect offers the target of a redirect. The argument from is the URL that redirects. If
+// a seed redirects, the target is a seed too, and its host is added to the scope, so that a
+// crawl of example.org continues at www.example.org. If a sitemap redirects, the target is a
+// sitemap. If a sitemap lists a page that redirects, the target counts as listed too.
 func (l *linkSet) addRedirect(from, target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:

@@ -294,8 +294,8 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks the state after a stop: wantLeased items are still leased, and no queued
-// item has used up an attempt.
+// given checks the state after a stop. The argument wantLeased is the number of items that are
+// still leased. Other items are queued, and none of these has used up an attempt.
 func (w *world) given(wantLeased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != wantLeased || stats.Queued == 0 {

@@ -147,9 +147,10 @@ func (h *holding) permit() error {
 }
 
 // reserve returns when a request may be written. The request already has its connection. The
-// time is now, or delay after the previous request. The turns of the two requests were at
-// least delay apart, but the previous request may have waited longer for its connection. The
-// request counts as started at the returned time, and the caller must not write it earlier.
+// time is now, unless that is too soon: the time since the previous request must be at least
+// the argument delay. The turns of the two requests were that far apart, but the previous
+// request may have waited longer for its connection. The request counts as started at the
+// returned time, and the caller must not write it earlier.
 func (h *holding) reserve(delay time.Duration) (at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

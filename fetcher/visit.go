@@ -20,9 +20,9 @@ import (
 )
 
 // visit requests one item, with the private headers or without, and completes it. The
-// request is written at least delay after the last request to the host. visit closes began
-// when the request has started or has failed before its start. It calls requestDone when
-// the request is over.
+// time between the previous request to the host and this one is at least the argument delay.
+// visit closes the channel began when the request has started or has failed before its start.
+// It calls requestDone when the request is over.
 func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay time.Duration, began chan struct{}, requestDone func()) {
 	defer func() {
 		h.mu.Lock()
@@ -136,7 +136,8 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
 	}
 	if item.Class > frontier.Listed {
-		r.Class = h.exact.Name(item.Class) // such a class has the name of its rule
+		// This class belongs to a rule of Config.Exact, and has the name of the rule.
+		r.Class = h.exact.Name(item.Class)
 	}
 	if item.Class != frontier.Bulk && r.Class == "" {
 		r.Class = item.Class.String()

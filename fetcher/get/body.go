@@ -87,9 +87,10 @@ func (c *Client) maxBody(request Request) int64 {
 }
 
 // maxPacked returns how many bytes of a compressed body are read from the connection if
-// the body may unpack to limit bytes. Compression makes no data more than 1 % and some bytes
-// longer. The decoder reads a whole zstd block, of up to 128 KiB, before it unpacks any of the
-// block. Only a body with many empty blocks is longer than this.
+// the body may unpack to limit bytes. A compressed body can be longer than its content, but
+// only by 1 % and some bytes. The other 128 KiB are for zstd: its decoder reads a whole block,
+// of up to 128 KiB, before it unpacks any of the block. Only a body with many empty blocks is
+// longer than the result of maxPacked.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest

@@ -95,7 +95,7 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		MaxIdleConnsPerHost:    config.MaxIdleConnsPerHost,
 		IdleConnTimeout:        config.IdleTimeout,
 		MaxResponseHeaderBytes: config.MaxHeaderBytes,
-		ReadBufferSize:         4 << 10, // per connection, including idle ones; bodies are read without it
+		ReadBufferSize:         4 << 10, // per connection, even if idle; longer reads bypass it
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	if config.Capture || len(config.InsecureHosts) > 0 { // net/http has only one TLS configuration for all hosts

@@ -1,6 +1,6 @@
 package get
 
-//lint:file-ignore SA1019 net/http's own ClientConn dials by itself, past the guard and before TLS has chosen the protocol; the deprecated one takes a connection
+//lint:file-ignore SA1019 http2.ClientConn is deprecated, but http.ClientConn always dials a new connection and cannot use the one that upgrade gets
 
 import (
 	"context"
@@ -98,7 +98,9 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
-			c.end(true) // no more requests, because the http2 client cannot cancel a reservation
+			// The http2 client still counts the request that begin reserved, and has no call to
+			// cancel that. So the connection takes no more requests.
+			c.end(true)
 			return nil, err
 		}
 	}

@@ -57,7 +57,7 @@ func (m *h2Meter) grant(active int) {
 	m.left = min(m.left+h2Allowance, m.most)
 }
 
-// consumed adds to the allowance for n bytes of a body that were read.
+// consumed increases what the server may still send, because n bytes of a body were read.
 func (m *h2Meter) consumed(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,8 @@ func TestInsecureHosts(t *testing.T) {
 		"HTTP/1.1 both":    {Proxy: proxy, Capture: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config.DNS, config.InsecureHosts = names.Addr, []string{"*.insecure.example", host} // the proxy has the same host
+			// The proxy has this host too, and its certificate must not be verified either.
+			config.DNS, config.InsecureHosts = names.Addr, []string{"*.insecure.example", host}
 			if config.Proxy == "" {
 				config.ConnectTo = []Rule{{Pattern: "*", Addr: host}}
 			}

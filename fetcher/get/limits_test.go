@@ -109,9 +109,9 @@ func TestLimitsInTime(t *testing.T) {
 	}
 }
 
-// TestGrowIsAskedFirst: the client calls Grow before it takes memory, in all for at most
-// MaxHeld bytes. The time in Grow does not make a body too slow, but counts towards
-// Config.Timeout.
+// TestGrowIsAskedFirst: the client calls Grow before it takes memory. The sum of the bytes
+// for which it calls Grow is at most MaxHeld. The time in Grow does not make a body too slow,
+// but counts towards Config.Timeout.
 func TestGrowIsAskedFirst(t *testing.T) {
 	big := strings.Repeat("<p>some text ", 100_000)
 	for name, header := range map[string]http.Header{"plain": {}, "gzip": {"Content-Encoding": {"gzip"}}, "br": {"Content-Encoding": {"br"}}} {

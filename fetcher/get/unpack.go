@@ -90,8 +90,10 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 	}, nil
 }
 
-// unpacking is a reader of the content of a brotli or zstd body. The channel places has room
-// for the bodies that may be unpacked at once, and a body has a place while it is one of them.
+// unpacking is a reader of the content of a brotli or zstd body. The channel in the field
+// places limits how many bodies are unpacked at once. A body is unpacked only while it has a
+// place, which is a value in this channel.
+//
 // unpacking first takes memory for the buffer into which the content is read, and then a
 // place. A body with a place never waits for memory. Otherwise there could be a deadlock: the
 // bodies with a place wait for memory, and the bodies with memory wait for a place. At first,
@@ -113,7 +115,10 @@ type unpacking struct {
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.plain.Read(p)
 	u.read += int64(n)
-	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a full buffer doubles its size; 2*u.read bytes still fit into u.taken
+	// The buffer for the content doubles its size when it is full. So it may now take up to
+	// 2*u.read bytes. Reading continues if u has memory for that, or for
+	// the largest content.
+	if err != nil || 2*u.read <= u.taken || u.taken == u.most {
 		return n, err
 	}
 	u.leave()

@@ -67,8 +67,9 @@ func isInterim(received []byte) bool {
 
 // chunkedLen returns the length of the chunked body at the beginning of the received
 // bytes, including its trailer. If the body has no end, the result is the length of all
-// received bytes. The body ends where it ends for net/http: with an empty line after the
-// last chunk, or with the first two line ends in a row.
+// received bytes. The body ends where it ends for net/http. If an empty line follows the last
+// chunk, the body ends with this line. Otherwise a trailer follows the last chunk, and the
+// body ends with the first "\r\n\r\n".
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)

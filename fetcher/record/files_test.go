@@ -143,10 +143,10 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation calls crash with the numbers of most writes of a run. From the
-// write with this number on, all writes fail. Then the test simulates a crash, after which all,
-// none or some of the unsynced writes are on disk. Three more runs follow with the files that
-// are left, and fail from a random write on.
+// TestCrashAtEachOperation numbers the writes of a run, and calls the function crash for most
+// of these numbers. In the first run, the write with the number and all later writes fail.
+// Then the test simulates a crash, after which all, none or some of the unsynced writes are on
+// disk. Three more runs follow with the files that are left, and fail from a random write on.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1
@@ -247,7 +247,9 @@ func TestRotationAndPacking(t *testing.T) {
 		}
 		for i, name := range names[:len(names)-1] {
 			want := fmt.Sprintf("pages-%06d.jsonl", i+1)
-			if compress && i < len(names)-2 { // Files may not have noticed the last commit
+			// The last closed file may still be plain, because a closed file is packed at the
+			// first call of Append or Sync after its commit.
+			if compress && i < len(names)-2 {
 				want += ".zst"
 			}
 			if strings.TrimSuffix(name, ".zst") != strings.TrimSuffix(want, ".zst") || compress && !strings.HasPrefix(name, want) {

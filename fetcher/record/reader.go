@@ -119,8 +119,8 @@ type source struct {
 	closed bool  // the file must end with a whole line
 
 	at    int64            // offset of the next line
-	limit int64            // offset in the file up to which in may read
-	in    io.LimitedReader // through it, the scanner in lines reads the file
+	limit int64            // the scanner reads up to this offset in the file
+	in    io.LimitedReader // the part of the file that the scanner may read
 	lines *bufio.Scanner   // nil before the first call of scan
 }
 

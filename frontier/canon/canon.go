@@ -65,7 +65,7 @@ var (
 )
 
 // Error says which reference was refused. It wraps ErrScheme, ErrMalformed or
-// ErrTooLong. Only the method Error builds the message.
+// ErrTooLong. Its message is built only when the method Error is called.
 type Error struct {
 	Ref  string // as given
 	Err  error  // the sentinel

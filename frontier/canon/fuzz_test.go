@@ -120,7 +120,8 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// hrefOf returns the text of u, which the parser made of ref and base, with the canonical host.
+// hrefOf returns the text of u, which the parser made of ref and base. If u is an HTTP or HTTPS
+// URL, the host in this text has its canonical form.
 func hrefOf(c *Canonicalizer, u *url.Url, base URL, ref string) (string, error) {
 	if !isHTTP(u.Scheme()) {
 		return u.Href(false), nil

@@ -48,8 +48,8 @@ func Keys(mode ScopeMode, u URL) []string {
 }
 
 // Candidates returns the scope keys that can admit host. The URLs of host are in scope if
-// Keys returned one of them for a seed. Candidates returns none for ScopeAny, where every URL is
-// in scope.
+// Keys returned one of these scope keys for a seed. Candidates returns none for ScopeAny, where
+// every URL is in scope.
 func Candidates(mode ScopeMode, host string) []string {
 	switch mode {
 	case ScopeAny:

@@ -120,8 +120,8 @@ func (b *broken) expiring(change func(*lease)) {
 
 type record func(frontier.LinkCounts) error
 
-// records makes Complete pass the function Record of each completion to the function by, and
-// use the function that by returns.
+// records makes Complete replace the function Record of each completion. The argument by gets
+// the original function and returns the new one.
 func (b *broken) records(by func(record) record) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		done = slices.Clone(done)

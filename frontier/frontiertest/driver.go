@@ -50,7 +50,7 @@ func classed(class frontier.Class, offer frontier.Offer) frontier.Offer {
 	return offer
 }
 
-// pages returns the pages of a host that have the numbers first to end-1.
+// pages returns the pages of a host with the numbers n for which first <= n < end.
 func pages(host string, first, end int) (offers []frontier.Offer) {
 	for n := first; n < end; n++ {
 		offers = append(offers, page(host, n))

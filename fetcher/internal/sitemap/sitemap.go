@@ -95,7 +95,7 @@ type Summary struct {
 	Entries int    // entries that were visited
 	TooMany int    // entries beyond MaxEntries, which were not visited
 	TooLong int    // entries whose URL is too long
-	Bytes   int64  // uncompressed bytes that were read; a file that is refused early is read in blocks
+	Bytes   int64  // uncompressed bytes that were read, in blocks; can be more than Read used
 }
 
 // Read calls visit with the entries of a sitemap, in order, until visit returns false. Read
