@@ -88,7 +88,7 @@ var completeCases = []testCase{
 		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
 		c.wantStats(counts{"pages": 2}) // one call named the item twice
 	}},
-	// This case repeats the call that ended a lease, as a worker does that did not receive
+	// In this case a worker repeats the call that ended its lease, because it did not receive
 	// the reply.
 	{"CompleteTwiceAfterTheEnd", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)

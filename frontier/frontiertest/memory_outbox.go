@@ -38,7 +38,8 @@ func (d *draft) decided(o *offered) {
 		d.recovered++
 	case o.Decision == frontier.Promoted && d.m.claims(o.print):
 		d.promoted++
-		// The exact set chose any other round. No bulk item of the URL has had that round.
+		// If the round is not 0, the exact set has chosen it, and no bulk item of the URL has
+		// had that round.
 		if o.Round == 0 {
 			o.Round = frontier.PromotedRound
 		}

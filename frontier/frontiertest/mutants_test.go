@@ -20,8 +20,9 @@ type mutant struct {
 	name     string
 	breakIt  func(b *broken)
 	caughtBy []string // cases that must fail; others can fail, too
-	// unseen says that the random runs do not find the fault. For example, they have no false
-	// positives, races or output errors, and do not call Reserve.
+	// unseen says that the random runs do not find the fault. Examples are faults that show
+	// only after a false positive, a race, an output error or a call of Reserve, because the
+	// random runs have none of these.
 	unseen bool
 }
 

@@ -393,12 +393,12 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 }
 
 // estimate computes from the filter's fill how many URLs were added. filter.Estimate estimates
-// the number of distinct keys that were offered to the filter. This includes new URLs that the
-// filter claimed to contain: all their bits were set already, so the fill is the same with and
-// without them. The bulk URLs among these were not added, but the exact ones were. So estimate
-// subtracts the expected number of these URLs, and adds Stats.Recovered, the number of the
-// exact ones. It also subtracts the keys of MarkSeen, and adds the later rounds of exact keys,
-// which set no bits.
+// the number of distinct keys that were offered to the filter. This number includes the false
+// positives: new URLs that the filter claimed to contain, because all their bits were set
+// already. Bulk URLs that were false positives were not added, but exact URLs were. So estimate
+// subtracts the expected number of all false positives, and adds Stats.Recovered, which is the
+// number of exact URLs among them. It also subtracts the keys of MarkSeen, and adds the later
+// rounds of exact keys, which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

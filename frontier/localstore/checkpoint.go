@@ -51,8 +51,8 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	// The guard prevents a start after a failure, because Close may then wait for s.behind
-	// already.
+	// After a failure, Close may already be waiting for the WaitGroup s.behind, so no
+	// checkpoint may start any more. After a failure, guard.write does not call its function.
 	s.guard.write("start", "a checkpoint", func() error {
 		s.behind.Go(func() { s.checkpointBehind(snapshot) })
 		return nil

@@ -174,7 +174,7 @@ const never = math.MaxInt64
 // meta is the row of counters. It is written with every batch.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
-	Seq        uint64            `json:"seq"`     // last number of a row in tableQueue, tableDelayed or tableFailed
+	Seq        uint64            `json:"seq"`     // last sequence number in tableQueue, tableDelayed and tableFailed
 	Journal    uint64            `json:"journal"` // last journal row
 	Clock      int64             `json:"clock"`
 	Stats      frontier.Stats    `json:"stats"` // without the filter

@@ -85,9 +85,9 @@ type followed struct {
 	recorded bool      // its record was written
 }
 
-// begin finds the items of completions and locks the mutex turn of each item. So the second of
-// two calls for one item sees the effects of the first. begin skips an item that occurs twice or
-// was completed before.
+// begin finds the items of completions, and locks the mutex of each item (the field turn). So the
+// second of two calls for one item sees the effects of the first. begin skips items that were
+// completed before. If several completions have the same item, it uses only the first of them.
 func (c *completing) begin(done []frontier.Completion) error {
 	found := make(map[*heldItem]bool, len(done))
 	for i := range done {

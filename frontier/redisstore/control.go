@@ -151,7 +151,9 @@ func (r retry) appendArgs(ctx context.Context, args []any, value, host string) (
 		option = ""
 	}
 	if item.Class == frontier.Bulk {
-		print = item.Fingerprint[:] // its URL may have been promoted
+		// If the URL of a bulk item was promoted, it was queued again as an exact URL. While
+		// the fingerprint is in partition.exact, retry.lua does not queue the bulk item.
+		print = item.Fingerprint[:]
 	} else if r.outdated != nil {
 		failed := item
 		failed.Round--

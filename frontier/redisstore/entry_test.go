@@ -35,9 +35,11 @@ func TestEntryRoundTrip(t *testing.T) {
 		{"https://a.test/", "a.test", 4 + 1},
 		{"http://a.test/path?query", "a.test", 4 + 11},
 		{"https://a.test:8443/", "a.test", 4 + 1 + 11 + 1},
-		{"https://www.a.test/", "a.test", 4 + 1 + 10 + 1}, // a host key that is a domain
+		// The host key is the registrable domain, not the host name.
+		{"https://www.a.test/", "a.test", 4 + 1 + 10 + 1},
 		{"https://[2001:db8::1]/x", "[2001:db8::1]", 4 + 2},
-		{"https://" + long + "/", "a.test", 4 + 1 + 8 + len(long) + 1}, // kept whole
+		// The host name is longer than maxAuthority, so the entry contains the whole URL.
+		{"https://" + long + "/", "a.test", 4 + 1 + 8 + len(long) + 1},
 		{"ftp://a.test/x", "a.test", 4 + 1 + 14},
 		{"https:///x", "", 4 + 1 + 10},
 		{"https://a.test", "a.test", 4 + 1 + 14},

@@ -139,7 +139,8 @@ func TestEpochForgotExtension(t *testing.T) {
 }
 
 // wantLost calls getLease, makes the server lose the writes of that call, and checks that
-// the returned lease is lost. The lease must last for at most one TTL from now.
+// the returned lease is lost. When getLease returns, the rest of the lease must not be longer
+// than Config.LeaseTTL.
 func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()

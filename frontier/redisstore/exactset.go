@@ -13,8 +13,8 @@ import (
 )
 
 // decisionLetters has, for each decision of the exact set, the letter that tells add.lua
-// what to do. The letter of Undecided is for exact items of a crawl without an exact set: the
-// set of exact items in the partition decides about them.
+// what to do. If a crawl has no exact set (in Postgres), its exact items are Undecided. Then
+// add.lua decides about them with partition.exact, a set in Redis.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,

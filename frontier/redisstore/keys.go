@@ -52,7 +52,10 @@ type partition struct {
 // A link that is seen or refused is counted in the partition of the page that has the link.
 // Scripts use more fields, which docs/reference/redis-keys.md lists.
 const (
-	fieldAdded           = "a"     // followed by a worker's number: items that this worker added; 0 stands for all other processes
+	// In the name of a field, fieldAdded is followed by the number of a worker. The field counts
+	// the items that this worker added. The number 0 stands for all processes that are not
+	// workers.
+	fieldAdded           = "a"
 	fieldOther           = "other" // offers that were not added
 	fieldSeen            = "seen"
 	fieldRefused         = "r:" // followed by a reason

@@ -115,9 +115,10 @@ func (l *loan) repeat() {
 	}
 }
 
-// lookAround looks at the partitions of this worker whose next look is due (see Store.look),
-// unless enough hosts are known to be due. If there are still too few afterwards, it also looks
-// at the partitions of other workers.
+// lookAround does nothing if the schedule knows enough due hosts and the last look is recent.
+// Otherwise it looks (see Store.look) at those partitions of this worker for which the schedule
+// has planned a look by now. If the schedule then still knows too few due hosts, lookAround does
+// the same with the partitions of the other workers.
 func (l *loan) lookAround(ctx context.Context) error {
 	now, wanted := l.now(), len(l.fresh)
 	if l.schedule.enough(wanted, now) {

@@ -14,8 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endedOf returns the records of a crawl that variety made: one for each item in done, and
-// one for the item of each host that failed, which is the tenth.
+// endedOf returns the records of a crawl that the function variety made. There is one record
+// for each item in done, and one for each failed item. The failed item of a host is the tenth
+// of the host's items in the argument all.
 func endedOf(all, done []frontier.Offer) (ended []Ended) {
 	for _, offer := range done {
 		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})
@@ -218,7 +219,9 @@ func TestPastRounds(t *testing.T) {
 		return Ended{Item: it, Outcome: outcome}
 	}
 	records := []Ended{
-		end(0, 0, frontier.OK), end(0, 1, frontier.OK), // the window of page 0 was over
+		// Page 0 was fetched again after its window, which is the time for which it counted
+		// as seen.
+		end(0, 0, frontier.OK), end(0, 1, frontier.OK),
 		end(1, 1, frontier.OK), end(1, 0, frontier.Network), // page 1 was retried
 		end(2, 0, frontier.Network), end(2, 1, ""), // page 2 waits, according to the exact set
 		end(3, 0, frontier.Network), end(3, 1, frontier.Throttled),

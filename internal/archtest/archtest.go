@@ -55,7 +55,7 @@ func isOutput(name string) bool { return name == "bin" || strings.HasSuffix(name
 type source struct {
 	path   string // from the root, with slashes
 	pkg    string // the folder, which is the import path below the module; empty for the root
-	top    string // the top folder on whose floor pkg is; if it is on no floor, its first element
+	top    string // the top folder that gives pkg its floor: see topOf
 	test   bool   // a _test.go file
 	syntax *ast.File
 	lines  *token.FileSet
@@ -96,8 +96,9 @@ func isUnknownTop(name string) bool {
 	return name != "." && !strings.Contains(name, "/") && !known && !slices.Contains(floorless, name)
 }
 
-// topOf returns the top folder on whose floor a package is, or the first element of its path
-// if the package is on no floor.
+// topOf returns the top folder that gives a package its floor. For a package in internalFloor,
+// this is the folder that internalFloor names. For every other package, it is the first element
+// of the package's path.
 func topOf(pkg string) string {
 	top, rest, _ := strings.Cut(pkg, "/")
 	if top != "internal" {

@@ -169,8 +169,9 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 // same sector of a disk, because their position is a multiple of 8. The argument rest follows the
 // last valid record.
 //
-// The record ends where rest ends, or where the next record begins. If more bytes follow that
-// cannot be the number of a next record, onlyCountWrong does not compute the checksum.
+// The record ends where rest ends, or where the next record begins. So onlyCountWrong tries all
+// numbers of fingerprints. It computes no checksum for a number if the record would be followed
+// by four bytes that cannot be the number of fingerprints of the next record.
 func (j *journal) onlyCountWrong(rest []byte) bool {
 	if len(rest) < recordBytes {
 		return false

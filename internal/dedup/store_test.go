@@ -314,8 +314,8 @@ func TestDamageInShortJournal(t *testing.T) {
 	}
 }
 
-// TestDamagedCount: a record whose number of fingerprints is damaged is not taken for one that
-// was not written completely, whatever the wrong number is.
+// TestDamagedCount: if the number of fingerprints of a record is damaged, the set is refused,
+// whatever the wrong number is. The record is not removed as one that a crash left incomplete.
 func TestDamagedCount(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, numbered(journalPrefix, 0, ""))

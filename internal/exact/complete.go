@@ -18,8 +18,9 @@ import (
 // completed while the set is away.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
-// decisions, but new keys that are no longer pending count as known. A lease belongs to the
-// Store that asked for it: another Store returns ErrLeaseLost.
+// decisions. There is one exception: a key that was new in the first call, and is not pending
+// any more, now counts as known (see recheck). A lease belongs to the Store that asked for it:
+// another Store returns ErrLeaseLost.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	h := s.leases.get(id)
 	if h == nil && len(done) == 0 {

@@ -127,9 +127,9 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	return nil
 }
 
-// written sets n.recorded, because the record of the note's item was written. The next Sync
-// then stores the note, unless putOff is set. putOff is set for Unconfirmed completions, whose
-// ends a relay stores later.
+// The method written sets n.recorded after the record of the note's item was written. The next
+// Sync then stores the note, unless the argument putOff is set. It is set for Unconfirmed
+// completions, whose ends a relay stores later.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,8 +137,8 @@ func (o *Output) written(n *note, putOff bool) {
 	o.list(n, putOff)
 }
 
-// resume adds the note of a repeated completion to the next Sync again, under the conditions of
-// list. It reports whether the set has stored the note.
+// resume calls the method list for the note of a completion. If the completion is repeated, the
+// failed call has removed the note with drop. resume reports whether the set has stored the note.
 func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,8 +146,8 @@ func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	return n.confirmed
 }
 
-// list adds a note to the next Sync if the record of the note's item was written, the set has
-// not stored the note, and putOff is not set. The caller must hold mu.
+// The method list adds a note to the next Sync if the record of the note's item was written, the
+// set has not stored the note, and putOff is not set. The caller must hold mu.
 func (o *Output) list(n *note, putOff bool) {
 	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)

@@ -100,9 +100,9 @@ func (s *Store) offersOf(keys []located) (again offers) {
 }
 
 // missing returns the keys that the queue does not have, and marks the others as queued in the
-// set. A key that has left the queue since the set was read is finished. Its end is
-// stored in the set, or is in a note of the outbox. Therefore missing delivers the outbox, and
-// the caller looks the keys up in the set again.
+// set. The queue may have finished some of the missing keys after the caller had read them from
+// the set. The end of such a key is stored in the set, or is in a note of the outbox. Therefore
+// missing delivers the outbox, and the caller looks the missing keys up in the set again.
 func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {

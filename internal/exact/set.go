@@ -32,8 +32,8 @@ type Set interface {
 	// has been retried, and gets the later round. Unknown keys are ignored.
 	Finish(ctx context.Context, finished []Finished, records []Row) error
 
-	// Stale returns at most n keys that have been pending for at least age. No call returns
-	// the same keys again until another age has passed.
+	// Stale returns at most n keys that have been pending for at least the duration age. Later
+	// calls treat a returned key as if it had become pending at the time of this call.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
 	// Waiting returns at most n pending and queued keys, sorted by fingerprint. It returns only
 	// keys whose fingerprints are greater than the argument after. If it returns none, there

@@ -19,8 +19,9 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl adapts a Store to the suite of package frontiertest. It hides the outbox, because the
-// suite would otherwise decide about exact items itself.
+// crawl is a Store for the suite of package frontiertest. It has only the methods of
+// frontiertest.Crawl. A Store is also an exact.Outbox, and for an exact.Outbox the suite would
+// itself decide about exact items, in place of the set.
 type crawl struct{ frontiertest.Crawl }
 
 // exactly is a crawl whose items are all exact.

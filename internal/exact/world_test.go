@@ -48,8 +48,9 @@ type output struct{ current *exact.Output }
 
 func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
 
-// weak is a Set that is unavailable at times. The function fails reports whether a call
-// fails, before or after it takes effect.
+// weak is a Set that is unavailable at times. The function in its field fails decides for each
+// call whether it fails before it takes effect, or afterwards. The argument call is the number
+// of earlier calls of the same method.
 type weak struct {
 	exact.Set
 	mu    sync.Mutex

@@ -87,9 +87,9 @@ type cursor struct {
 // newCursor returns the position after the name of the start or end tag that b begins with.
 func newCursor(b []byte) cursor { return cursor{b, skipTo(b, len("</"), afterName)} }
 
-// attribute returns the next attribute as it is written; the result end is then negative.
-// If there is no further attribute, end is the index after the tag, or 0 if the tag does
-// not end.
+// attribute returns the key and the value of the next attribute as they are written, without
+// the quotes of the value. The result end is then negative. If there is no further attribute,
+// end is the index after the tag, or 0 if the tag does not end.
 func (c *cursor) attribute() (end int, key, value []byte) {
 	b, i := c.b, c.at
 	for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
@@ -137,7 +137,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTo returns the index of the first byte, from b[i] on, that can end one of the parts.
+// skipTo returns the index of the first byte, from b[i] on, that can end a part of a tag. The
+// argument parts says which kinds of parts: afterName, afterKey, afterValue or several of these.
 func skipTo(b []byte, i int, parts uint8) int {
 	for i < len(b) && tagByte[b[i]]&parts == 0 {
 		i++
@@ -145,7 +146,7 @@ func skipTo(b []byte, i int, parts uint8) int {
 	return i
 }
 
-// The parts of a tag that a byte can end: a name of an element, a key of an attribute, or
+// The parts of a tag that a byte can end: the name of an element, the key of an attribute, and
 // a value without quotes.
 const (
 	afterName uint8 = 1 << iota

@@ -258,7 +258,7 @@ func (t *tokens) tokenize(tag []byte) html.TokenType {
 	if t.tokenizer == nil {
 		t.tokenizer = html.NewTokenizer(&t.tag)
 	}
-	kind := t.tokenizer.Next() // the tag ends with the last byte of the input, so Next does not reach the end of the input
+	kind := t.tokenizer.Next() // never html.ErrorToken, because the input is a whole tag
 	t.tokenizer.NextIsNotRawText()
 	return kind
 }

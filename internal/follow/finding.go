@@ -49,8 +49,8 @@ type Finding struct {
 	Rule   Rule
 	Answer Answer          // empty means that the rule does not apply
 	Reason frontier.Reason // set only with Refuses
-	// By is what decided: the scope key that Crawl.Opened returned, a regular expression,
-	// or a registrable domain. It is empty if nothing matched.
+	// By is the scope key that Crawl.Opened returned, the regular expression that matched,
+	// or the registrable domain of the link's host. It is empty if there is none of these.
 	By     string
 	Detail string // for Trap and Port: why the rule refuses the link
 	Most   uint64 // for Depth, Hops and Domain: the limit
@@ -149,8 +149,8 @@ func (r *Rules) expressions(url string) Finding {
 	return Finding{Rule: Exclude}
 }
 
-// LimitHosts applies the limit of hosts to a host of domain. hosts is the number of hosts of
-// the domain that the crawl visits, and member says whether this host is one of them.
+// LimitHosts applies the limit of hosts to a host of a domain. The argument hosts is the number
+// of hosts of the domain that the crawl visits, and member says whether this host is one of them.
 func (r *Rules) LimitHosts(domain string, member bool, hosts uint64) Finding {
 	f := Finding{Rule: Domain, Answer: Passes, By: domain, Most: r.MaxHosts, Hosts: hosts, Member: member}
 	if !member && hosts >= r.MaxHosts {

@@ -52,7 +52,7 @@ var strict = Rules{
 }
 
 // TestOrderOfRules: if several rules refuse a link, the first of them gives the reason.
-// Each link of the test lacks the fault for which the previous link is refused.
+// Each row of the table corrects the fault for which the link of the previous row is refused.
 func TestOrderOfRules(t *testing.T) {
 	for _, c := range []struct {
 		url         string

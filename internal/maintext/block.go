@@ -21,8 +21,9 @@ type block struct {
 	code    bool // in pre
 	within  bool // in an element that the page marks as its content
 	aside   bool // in an element that the page marks as something other than content
-	// mark numbers the elements whose class or id has a word of asides. named is the number of
-	// the outermost of these elements around the block, or 0 if there is none.
+	// named is the number of the outermost element around the block whose class or id contains
+	// one of the words in asides. It is 0 if there is no such element. The method page.mark
+	// numbers these elements from 1.
 	named int
 }
 

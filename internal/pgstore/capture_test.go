@@ -193,8 +193,9 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 			readers++
 		}
 		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && !strings.HasPrefix(reply.Code, "57P") && reply.Code != "55006" {
-			// All other errors are expected: the server stops or starts, or the previous
-			// reader still has the slot.
+			// This error of the server is not expected. Codes that begin with 57P are expected,
+			// because the server stops and starts. The code 55006 is also expected: the
+			// previous reader still has the slot.
 			t.Fatal(err)
 		}
 	}

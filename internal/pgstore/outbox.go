@@ -18,9 +18,9 @@ import (
 // Outbox reads the records of a crawl as events, and stores the progress of the relays that
 // send these events. It is safe for concurrent use, until the Store is closed.
 //
-// Its events.Cursor is a text of the form XID/SEQUENCE, which has the two fields of a Cursor.
-// While a transaction runs, anywhere on the server, Read does not return the records of newer
-// transactions.
+// An events.Cursor of an Outbox is a text of the form XID/SEQUENCE. XID and SEQUENCE are the
+// fields of the type Cursor of this package. While a transaction runs, anywhere on the server,
+// Read does not return the records of newer transactions.
 type Outbox struct{ *Store }
 
 var (

@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// files are the statements. A statement for the tables of one crawl contains the names of the
-// template tables.
+// files has the statements. The tables of each crawl are made like template tables, such as
+// crawler.exact_key. A statement for the tables of one crawl contains the names of the templates.
+// The function statementsOf replaces these names.
 //
 //go:embed statements/*.sql
 var files embed.FS

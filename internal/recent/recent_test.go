@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatestKeysAreKept: after any sequence of calls, the set has as many of the most recently
-// used keys as New promises, except removed keys. The set has no key that was removed or never
-// added.
+// TestLatestKeysAreKept: after any sequence of calls, each of the n most recently used keys is
+// in the set, unless it was removed. The number n is the argument of New. The set has no key
+// that was removed or never added.
 func TestLatestKeysAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 6).Draw(t, "most")

@@ -162,7 +162,9 @@ func (c *addCall) command(ctx context.Context, verb, script string) addCmd {
 }
 
 // run sends calls in one pipeline. If the server did not begin a call, run sends the call
-// again. If the server lacks the script, run sends its text. Otherwise run pauses first.
+// again. If the server did not begin it because it lacks the script, run sends the text of the
+// script at once. If there was another reason (see notBegun), run pauses before it sends the
+// call again.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {

@@ -22,9 +22,10 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load calls run with each batch of prints in turn. It reports the keys per
-// second, the processor time of the server and, if the server has an append-only file, the
-// growth of that file.
+// load measures the function run. Each call of run gets the next fingerprints of prints, as many
+// as the argument batch says. After the last ones, load starts with the first ones again. It
+// reports the keys per second, the processor time of the server and, if the server has an
+// append-only file, the growth of that file.
 func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, run func([]bloomstore.Fingerprint) error) {
 	cpu, err := server.CPU()
 	if err != nil {

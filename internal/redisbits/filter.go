@@ -111,11 +111,11 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// filterKey returns the key of a filter's own record, a hash with two fields. The field head
-// has the form of the head of a chain's header. The head of a chain has the number of the
-// chain's partition. In the same place, the field head has the number of all partitions. The
-// field ready is set when all chains were created. From then on, a missing chain means that
-// the filter has lost data.
+// filterKey returns the key of a filter's own record, a hash with the fields head and ready. The
+// field head has the same form as the first bytes of a chain's header (see header.head), except
+// that it has the total number of partitions where a chain's header has the index of the chain's
+// partition. The field ready is set when all chains were created. From then on, a missing chain
+// means that the filter has lost data.
 func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -157,8 +157,8 @@ func (l *Layout) chains(id ID, config Config) []*Chain {
 	return chains
 }
 
-// Each calls visit for all elements of list, 16 at a time, and returns the first error. After an
-// error it starts no more calls.
+// Each calls the function visit once for each element of list, and returns the first error. At
+// most 16 of these calls run at a time. After an error, Each starts no more calls.
 func Each[E any](ctx context.Context, list []E, visit func(context.Context, E) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -250,7 +250,8 @@ type window struct {
 	index []int // for each element of asks, the index of its fingerprint in the call
 }
 
-// windows calls visit with each window of prints in turn.
+// The method windows divides prints into windows of at most maxWindow fingerprints, and calls
+// the function visit once for each window, in order.
 func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, visit func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

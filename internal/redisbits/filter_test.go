@@ -348,8 +348,9 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// measure adds n keys and looks up other keys. It compares the share of the other keys that the
-// filter claims with the configured rate, and with the rate for the actual sizes of the layers.
+// measure adds n keys and looks up other keys. The filter claims to contain some of the other
+// keys. The function compares their share with the configured rate, and with the rate for the
+// actual sizes of the layers.
 func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for left := n; left > 0; {

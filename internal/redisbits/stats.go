@@ -123,9 +123,10 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	blocks := float64(s.Bits) / blockBits
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
-	// If there are few keys, all of them may be in blocks that were not read. Then the sample
-	// shows no spread. Each block that was read stands for blocks/sample blocks, so one key in
-	// it stands for as many keys. The error is at least this number.
+	// If there are few keys, all of them may be in blocks that were not read. Then keys.stderr()
+	// is 0, which is too low. The estimate is the number of keys in the sample, multiplied by
+	// blocks/sample, so each key in the sample counts as this number of keys. The error is at
+	// least this number.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)

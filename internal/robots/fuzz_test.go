@@ -15,7 +15,7 @@ var seed = flag.Uint64("seed", 0, "replay the random test with this seed; 0 take
 
 // Generated files and paths consist of these parts. The parts have none of the texts that
 // Google's matcher treats differently (see the package comment): no escapes, no $ except at the
-// end of a rule, no index.htm and no foobot*. Only a part of agents has a byte beyond ASCII.
+// end of a rule, no index.htm and no foobot*. Bytes beyond ASCII occur only in the list agents.
 var (
 	keys     = []string{"User-agent: ", "Disallow: ", "Allow: ", "Disallow: ", "Allow: ", "Crawl-delay: ", "Sitemap: ", "disalow:", "Unknown: ", "# ", ""}
 	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x", "foobot x", "foobot2", "foobot.x", "foobot/", "**", "*/1", "foobot:", "foobotä", "foobot_"}

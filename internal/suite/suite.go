@@ -28,7 +28,7 @@ import (
 // Clock is a clock that moves only when Advance is called. It is safe for concurrent use.
 type Clock struct{ micros atomic.Int64 }
 
-// NewClock returns a clock that shows a whole second of 2026.
+// NewClock returns a clock that shows a time in 2026, without a fraction of a second.
 func NewClock() *Clock {
 	c := new(Clock)
 	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
