@@ -276,8 +276,9 @@ func counted(hits, trials uint64) *report.Figure {
 //
 // Each part of a filter consists of whole words. So a small filter has more bits than its URLs
 // need, which the chain does not know. Therefore expectedLost also uses the present rate p,
-// which follows from the actual bits. The rate of a filter never falls. So if n new URLs were
-// added, the expected number of other new URLs that were lost is at most p/(1-p)·n.
+// which follows from the actual bits. The rate of a filter never falls, so each new URL was
+// lost with a probability of at most p. For n new URLs that were added, the expected number of
+// new URLs that were lost instead of added is therefore at most p/(1-p)·n.
 func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)

@@ -46,10 +46,12 @@ type Config struct {
 	Redis    *Redis    // see Location
 	Postgres *Postgres // see Location
 
-	Seeds     []string // Run adds them; a seed without a scheme is tried as https
-	SeedsText string   // stored as the setting "seeds" of a new crawl in Dir, for example the name of a file; empty means Seeds
-	Fixed     Fixed    // settings that are fixed when the crawl is created
-	Hosts     []Host   // settings of some hosts, stored like Fixed, but without the headers; nil means the stored ones
+	Seeds []string // Run adds them; a seed without a scheme is tried as https
+	// SeedsText describes the seeds, for example with the name of their file. A new crawl in
+	// Dir stores this text as its setting "seeds". If it is empty, the crawl stores Seeds.
+	SeedsText string
+	Fixed     Fixed  // settings that are fixed when the crawl is created
+	Hosts     []Host // settings of some hosts, stored like Fixed, but without the headers; nil means the stored ones
 
 	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional

@@ -55,7 +55,9 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	if err := os.WriteFile(seeds, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Feed()(SeedCounts{}) // the run does not end before MaxTime, although nothing is left to fetch
+	// While done, the result of Feed, was not called, the run does not end for lack of URLs. So
+	// it goes on until MaxTime.
+	defer c.Feed()(SeedCounts{})
 	result, err := c.Run(t.Context())
 	if err = errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())

@@ -124,8 +124,9 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 		t.Errorf("the interval of lost URLs is not around the expected number: %+v", f.Lost)
 	}
 
-	// The shadow sample is one URL in 1,024, whose fingerprint the store also keeps in a row. Far
-	// beyond its capacity, the filter loses so many URLs that some are in this sample.
+	// The shadow sample is one URL in 1,024. The store also keeps the fingerprints of these URLs
+	// outside the filter. Far beyond its capacity, the filter loses so many URLs that some are
+	// in this sample.
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)

@@ -35,43 +35,47 @@ const (
 
 // Fixed has the settings that are fixed when a crawl is created: which URLs it
 // fetches, how polite it is, and sizes. The zero value of a field means the stored
-// value. In a new crawl it means the default, which is the last part of the field's
-// comment. A value that differs from the stored one is refused with a
-// *frontier.SettingsError.
+// value. In a new crawl it means the default, which is at the end of the field's comment.
+// A value that differs from the stored one is refused with a *frontier.SettingsError.
 type Fixed struct {
-	Scope             string   // follow links within the seeds' "host", "subdomains", "domain", or "any"; host
-	Include           []string // follow only URLs that match one of these regular expressions; none
-	Exclude           []string // follow no URL that matches one; wins over Include; none
-	MaxDepth          int      // links away from a seed, NoLimit or SeedsOnly; NoLimit
-	MaxPerHost        int      // URLs queued of one host key, or NoLimit; NoLimit
-	MaxHostsPerDomain int      // hosts of one registrable domain, or NoLimit; 10,000
-	MaxURLBytes       int      // longer URLs are refused, or NoLimit; trap.DefaultMaxURL
-	MaxPathRepeats    int      // occurrences of one path segment, or NoLimit; trap.DefaultMaxRepeats
-	MaxParams         int      // query parameters, or NoLimit; trap.DefaultMaxParams
-	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear; trap.DefaultMaxAhead
-	AllowPorts        []string // ports that are requested although they belong to other services; none
-	Sitemaps          Switch   // crawl sitemaps and the URLs in them; off
-	Assets            Switch   // crawl the images, scripts and so on that pages embed; off
+	// Scope says which links are followed: those to the "host" of a seed, to such a host and
+	// its "subdomains", to the registrable "domain" of a seed, or to "any" host. Default: "host".
+	Scope             string
+	Include           []string // follow only URLs that match one of these regular expressions. Default: none
+	Exclude           []string // follow no URL that matches one of these, even if Include matches it. Default: none
+	MaxDepth          int      // links away from a seed, NoLimit or SeedsOnly. Default: NoLimit
+	MaxPerHost        int      // most URLs of one host key that are queued in the whole crawl, or NoLimit. Default: NoLimit
+	MaxHostsPerDomain int      // most hosts of one registrable domain, or NoLimit. Default: 10,000
+	MaxURLBytes       int      // length of the longest allowed URL, or NoLimit. Default: trap.DefaultMaxURL
+	MaxPathRepeats    int      // most occurrences of one path segment in a URL, or NoLimit. Default: trap.DefaultMaxRepeats
+	MaxParams         int      // most query parameters of a URL, or NoLimit. Default: trap.DefaultMaxParams
+	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear. Default: trap.DefaultMaxAhead
+	AllowPorts        []string // ports that are requested although they belong to other services. Default: none
+	Sitemaps          Switch   // crawl sitemaps and the URLs in them. Default: Off
+	Assets            Switch   // crawl the images, scripts and so on that pages embed. Default: Off
 
-	HostKey         string        // URLs of one "host" or of one "domain" share a delay; host
-	Delay           time.Duration // between two requests to one host key, or NoDelay; 1 s
-	MaxCrawlDelay   time.Duration // longest Crawl-delay to obey, or NoDelay; politeness.DefaultMaxCrawlDelay
-	LatencyFactor   float64       // least delay as a multiple of the host's latency, -1 for none; politeness.DefaultLatencyFactor
-	HostConcurrency int           // requests to one host at once; 1
-	Robots          string        // "obey" or "ignore"; obey
+	HostKey         string        // URLs of one "host" or of one "domain" share a delay. Default: "host"
+	Delay           time.Duration // time between two requests to one host key, or NoDelay. Default: 1 s
+	MaxCrawlDelay   time.Duration // longest Crawl-delay to obey, or NoDelay. Default: politeness.DefaultMaxCrawlDelay
+	LatencyFactor   float64       // least delay as a multiple of the host's latency; -1 means none. Default: politeness.DefaultLatencyFactor
+	HostConcurrency int           // requests to one host at once. Default: 1
+	Robots          string        // "obey" or "ignore". Default: "obey"
 
-	FilterCapacity uint64   // URLs that the filter is sized for; 10,000,000
-	FPR            float64  // probability that a new URL is taken for a known one; 1e-6
-	Growth         Switch   // add layers beyond FilterCapacity, so that FPR holds; on
-	StripParams    []string // query parameters removed, in addition to the default list; "-" removes none
-	KeepParams     []string // query parameters kept; none
-	SortQuery      Switch   // the order of query parameters does not matter; off
+	FilterCapacity uint64   // URLs that the filter is sized for. Default: 10,000,000
+	FPR            float64  // probability that a new URL is taken for a known one. Default: 1e-6
+	Growth         Switch   // add layers beyond FilterCapacity, so that FPR holds. Default: On
+	StripParams    []string // query parameters to remove, in addition to a built-in list; "-" turns that list off. Default: none
+	KeepParams     []string // query parameters to keep, even if they are listed for removal. Default: none
+	SortQuery      Switch   // the order of query parameters does not matter. Default: Off
 
-	Exact      []string // rules that choose the exact URLs, see docs/guide/exact-urls.md; seeds
-	Windows    []string // CLASS=TIME: finished exact URLs of this class are new again after TIME; fixed only with Redis and Postgres; none
-	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
-	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
-	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
+	Exact []string // rules that choose the exact URLs, see docs/guide/exact-urls.md. Default: "seeds"
+	// Windows has texts of the form CLASS=TIME: finished exact URLs of this class are new again
+	// after TIME. Only a crawl in Redis with Postgres stores Windows. A crawl in Dir does not
+	// store Windows, and each run can have other ones. Default: none.
+	Windows    []string
+	Sink       string // where records are: "jsonl" or "postgres". Default: "jsonl"
+	CDC        Switch // write records as events for change data capture; needs Sink "postgres". Default: Off
+	Partitions int    // parts that the hosts of a crawl in Redis are spread over. Default: 256
 }
 
 // setting is a field of Fixed, with the name under which it is stored. The names are

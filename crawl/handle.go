@@ -231,10 +231,11 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// Snapshot calls read with the records that are committed now, in the form of Records. Each
-// iteration over them yields the same lines, even if the crawl adds records meanwhile. If the
-// records are not in the files of one directory, Snapshot copies them to a temporary file.
-// Snapshot returns the error of read.
+// Snapshot passes the records that are committed now to the function read. The iterator that
+// read gets yields lines like those of Handle.Records. Each iteration yields the same lines,
+// even if the crawl adds records meanwhile. If the records are not in the files of one
+// directory, Snapshot copies them to a temporary file. If the function read returns an error,
+// Snapshot returns this error.
 func (h *Handle) Snapshot(ctx context.Context, read func(records iter.Seq2[[]byte, error]) error) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {

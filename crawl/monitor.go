@@ -193,6 +193,7 @@ func (ses *session) storeName() string {
 // noneReached reports whether no worker has received a page or a robots.txt so far, and
 // nothing can be tried now.
 func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
-	waits := stats.Leased == 0 || p.Hosts > 0 // if false, only other workers have leases
+	// If URLs are leased, but none by this worker, another worker may be requesting them now.
+	waits := stats.Leased == 0 || p.Hosts > 0
 	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0
 }

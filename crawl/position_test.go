@@ -46,8 +46,8 @@ func TestPositionOfDyingProcess(t *testing.T) {
 	}
 }
 
-// TestWaitForOtherCallEndsWithContext: while a call waits for another call of the Handle, the
-// end of its context ends the waiting call.
+// TestWaitForOtherCallEndsWithContext: a call of a Handle that waits for another call ends
+// when the context of the waiting call ends.
 func TestWaitForOtherCallEndsWithContext(t *testing.T) {
 	h := newHandle(Location{Dir: t.TempDir()}, nil)
 	if err := h.lock(t.Context()); err != nil {

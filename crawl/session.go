@@ -56,7 +56,9 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: purpose == engine.Steer, // later runs might have private headers, which are sent only to these origins
+		// If this process adds seeds but does not run the crawl, it stores the origins of the
+		// seeds. A later run might have private headers, which it sends only to these origins.
+		SeedOrigins: purpose == engine.Steer,
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),

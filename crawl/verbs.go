@@ -28,7 +28,7 @@ type nothing struct{}
 
 type seedQuestion struct {
 	Seeds []string `json:"seeds"`
-	Check bool     `json:"check"` // look up names
+	Check bool     `json:"check"` // first look up the hosts of the seeds: see Handle.SeedChecked
 }
 
 var errNotRun = errors.New("no process runs the crawl from here")

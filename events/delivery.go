@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// windowEvents times Outstanding is the largest number of events in the window. The
-	// window contains the events that were read and that the cursor has not passed yet. It
-	// is large, so that it has events of many hosts.
+	// windowEvents times Outstanding limits the number of events in the window. The window
+	// contains the events that were read and that the cursor has not passed yet. The limit is
+	// large, so that the window has events of many hosts. The last read can exceed this limit.
 	windowEvents = 16
 	// windowBytes limits the data of the events in the window. The last read can exceed
 	// this limit.
@@ -132,7 +132,8 @@ func (d *delivery) loop(ctx, work context.Context) error {
 	return nil
 }
 
-// wait returns the time until the next read, call of Send or save is due.
+// wait returns the time until the next step is due, at most Poll. A step is a read, a call of
+// Send, or a save.
 func (d *delivery) wait(now time.Time) time.Duration {
 	next := now.Add(d.Poll)
 	for _, at := range []struct {

@@ -65,8 +65,9 @@ func (c *Crawl) mostSlots() int {
 }
 
 // finished returns about how many requests have ended: the number of requests that began,
-// minus the number of hosts that hold a slot. The number of requests that began would be a
-// bad measure of a gain, because each new slot begins a request at once.
+// minus the number of hosts that hold a slot. The climber looks whether more requests end per
+// second when there are more slots. The number of requests that began cannot show this,
+// because each new slot begins a request at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
@@ -80,8 +81,9 @@ const (
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
-	// autoTrial is the number of ticks in which a doubling must show a gain. Most hosts must
-	// be able to answer within these ticks.
+	// autoTrial is the number of ticks in which a doubling of the number of hosts must show a
+	// gain: the requests per second must grow by the factor autoGain. Most hosts must be able
+	// to answer within these ticks.
 	autoTrial = 4
 	// autoRest is how many ticks the climber waits after a doubling without a gain before
 	// it doubles the number again. Each further doubling without a gain doubles this

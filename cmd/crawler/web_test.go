@@ -163,8 +163,9 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdAnswers implements "answers N DIR [ROBOTS]" in scripts. It checks that N records of a
-// crawl name an answer in a WARC file. The WARC files must also contain ROBOTS answers for
-// robots.txt, and no other answers.
+// crawl name an answer in a WARC file. The number ROBOTS, which is 0 if it is left out, says
+// how many answers for robots.txt the WARC files contain. They must contain N + ROBOTS answers
+// in all.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: answers N DIR [ROBOTS]")

@@ -59,8 +59,8 @@ const batch = 500_000
 // Broken yields the links whose targets have no page, according to the last record of
 // the target. It leaves out targets without a record, and links that a page had only before
 // its last round. For each 500,000 broken targets it reads the records twice and the links
-// once. It keeps in memory these targets and the URLs with a record of a round after the
-// first, about 300 bytes each.
+// once. Meanwhile it keeps these 500,000 targets in memory, and also each URL that has a record
+// with a Round above 0. Each takes about 300 bytes.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
@@ -245,8 +245,8 @@ type Conflict struct {
 // Conflicts yields the pages whose rel=canonical is another URL that was crawled and
 // that cannot be canonical. Such a URL has no page, redirects, or names a third URL as
 // canonical. A page is judged by the record of its last round. Conflicts reads the records
-// three times. It keeps in memory the canonical URLs and the URLs with a record of a round
-// after the first, about 300 bytes each.
+// three times. It keeps in memory the canonical URLs, and also each URL that has a record with
+// a Round above 0. Each takes about 300 bytes.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {
 		named := make(map[string]record.Record) // only with the fields that are needed below

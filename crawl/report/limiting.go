@@ -90,8 +90,8 @@ const busyCPU = 0.9
 //
 // A host can wait for its delay (politeness), for the name server (names), for an
 // answer (network), for the store, for its robots.txt (robots), or for its next attempt
-// after a failure (backoff). If two kinds have the same number of hosts, Kind returns the
-// kind that the previous sentence names first.
+// after a failure (backoff). If several kinds have the same number of hosts, Kind returns the
+// first of them in this order: politeness, names, network, store, robots, backoff.
 //
 // If most of the hosts being asked wait for the name server, all hosts being asked count
 // for names. If a lack of descriptors prevents more requests, the kind is descriptors

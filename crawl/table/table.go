@@ -50,9 +50,9 @@ type Lines = iter.Seq2[[]byte, error]
 // If Columns is empty, JSONL output has the lines unchanged. For CSV and Parquet, the
 // columns are those of the schema. A member of the schema that is an object, such as
 // fields, is replaced by one column for each member of the object. The last columns are
-// for members of the selected records that the schema does not have. If Write must find
-// these columns, or the types of members that the schema does not have, it reads the source
-// twice: see ReadsTwice.
+// for members of the selected records that the schema does not have. To find these members,
+// Write first reads the whole source. If Columns is not empty, Write does this only to find
+// the types of columns of the kind Any for Parquet. ReadsTwice reports both cases.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)

@@ -336,8 +336,8 @@ func TestLateEnd(t *testing.T) {
 	}
 }
 
-// TestUnavailable: if the queue does not answer, Read returns no lines in doubt, and an
-// error that wraps frontier.ErrUnavailable.
+// TestUnavailable: for a line in doubt, Read asks the queue. If the queue does not answer, Read
+// returns an error that wraps frontier.ErrUnavailable, and it does not return this line.
 func TestUnavailable(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

@@ -108,7 +108,8 @@ func parseTerm(text string) (term, error) {
 func canonicalHost(value string) (canonical string, valid bool) {
 	host, wild := strings.CutPrefix(value, "*.")
 	form, _ := canon.New(canon.Options{}) // these options are valid
-	// If host contains a port or a path, u has another port than 1 or another path than /.
+	// The text parsed here is the host with the port 1 and the path "/". If the host already
+	// contains a port or a path, the parsed URL has another port or path, or is not valid.
 	u, err := form.Parse("http://" + host + ":1/")
 	if err != nil || u.Port() != "1" || u.Path() != "/" || strings.ContainsAny(host, "*@") {
 		return "", false

@@ -22,8 +22,8 @@ func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err erro
 	return worker{i, cfg, types}.round(ctx, ctx), nil
 }
 
-// Statements returns the texts of all statements, in which the names of tables begin
-// with prefix.
+// Statements returns the texts of all SQL statements of this package. The argument prefix is
+// the prefix of the tables' names in these texts.
 func Statements(prefix string) []string {
 	all := []string{identitySQL, markSQL, remainingSQL, storeSQL, claimSQL, lockSQL, finishSQL, failSQL,
 		deadSQL, retrySQL, discardSQL, sweepSQL, statsSQL}
@@ -33,5 +33,5 @@ func Statements(prefix string) []string {
 	return all
 }
 
-// Claim returns the text of claim.sql with prefix.
+// Claim returns the text of claim.sql. The argument prefix is as in Statements.
 func Claim(prefix string) string { return withPrefix(claimSQL, prefix) }

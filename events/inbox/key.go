@@ -43,8 +43,8 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 // effect.
 //
 // Two events with the same content have the same key. So do not use KeyFromJSON for events
-// that can occur twice with the same content, such as "a cup of tea was sold". The document
-// of such an event must also contain a number or a time.
+// that can occur twice with the same content, such as "a cup of tea was sold". Or add to the
+// document something that tells such events apart, such as the number of the receipt.
 //
 // The error is ErrDocument if two parsers might read the document differently, because
 // an object has a name twice or a string is not Unicode. It is also ErrDocument if arrays

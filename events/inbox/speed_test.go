@@ -24,9 +24,9 @@ func size(small, full int) int {
 	return small
 }
 
-// BenchmarkOnce measures deliveries of new events and of repeated events: with Once, with
-// Once and a cache, and for comparison with the usual hand-written statement (naiveMark).
-// With -cpu 8, eight deliveries are under way at a time.
+// BenchmarkOnce measures deliveries of new events and of repeated events in three ways: with
+// Once, with Once and a cache, and with the usual hand-written statement (naiveMark) in place
+// of Once. With -cpu 8, eight deliveries are under way at a time.
 func BenchmarkOnce(b *testing.B) {
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true})
 	pool := prepare(b, server.DSN())

@@ -145,10 +145,13 @@ func (i *Inbox) change(ctx context.Context, what, statement string, ids []string
 
 // Stats counts the stored events of a group.
 type Stats struct {
-	Pending  int64         // events that wait for a handler, or are being handled
-	Dead     int64         // dead letters
-	Oldest   time.Time     // when the oldest pending event was stored; zero if there is none
-	SweepLag time.Duration // age of the oldest row of a handled event, of any group, that Sweep should have deleted; 0 if there is none
+	Pending int64     // events that wait for a handler, or are being handled
+	Dead    int64     // dead letters
+	Oldest  time.Time // when the oldest pending event was stored; zero if there is none
+	// SweepLag is how far Sweep is behind. Sweep deletes the row of a handled event after the
+	// event's window has ended. SweepLag is the time since the earliest such end, in any group,
+	// for a row that still exists. It is 0 if there is no such row.
+	SweepLag time.Duration
 }
 
 // Stats counts the stored events of the group. It reads all of them.

@@ -21,7 +21,7 @@ type position struct {
 // look returns the last committed cursor of a key. It first commits a mark, which is a
 // record with a random value, and then reads the topic up to this record. When the mark is
 // committed, all transactions of earlier clients with the same transactional id have ended.
-// So each of their cursors is before the mark, or was not committed.
+// So a cursor that one of these clients wrote is before the mark, or was not committed.
 func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errNoAnswer)
 	defer cancel()

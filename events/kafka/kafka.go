@@ -135,7 +135,8 @@ func (c *cluster) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.C
 	c.failed = err
 }
 
-// away returns the error of events that were not acknowledged because of err.
+// away returns the error of events that were not acknowledged. The argument err is the reason.
+// The result also has the reason why the last attempt to connect failed, if it failed.
 func (c *cluster) away(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

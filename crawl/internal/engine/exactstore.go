@@ -127,10 +127,10 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 	}
 }
 
-// The workers of a crawl store in Postgres how many URLs wait in Redis.
+// Each worker of a crawl stores in Postgres how many URLs are queued or leased in Redis.
 const (
-	storeEvery       = 15 * time.Second
-	lastStoreTimeout = 2 * time.Second // timeout for storing the number when a worker ends
+	storeEvery       = 15 * time.Second // between two attempts to store the number
+	lastStoreTimeout = 2 * time.Second  // timeout for storing the number when a worker ends
 )
 
 // storeWaiting stores the number of waiting URLs every storeEvery until ctx ends, and then

@@ -38,9 +38,9 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("%s: %w", d.Where, err)
 }
 
-// Reconcile offers to the queue the exact URLs that are not finished according to Postgres, but
-// that the queue does not have. It skips URLs that another worker might be offering at this
-// moment. If refill is true, Reconcile offers all exact URLs that are not finished.
+// Reconcile looks up in Postgres which exact URLs are unfinished, and offers to the queue those
+// that the queue lacks. It skips URLs that another worker might be offering at this moment. If
+// the argument refill is true, Reconcile offers all unfinished exact URLs.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	if e.shared == nil || e.shared.exact == nil {
 		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")

@@ -147,9 +147,10 @@ type worker struct {
 // open opens the exact keys, then the journal in the worker's directory, and the files
 // of answers. If no directory was given, it chooses one.
 //
-// If the exact keys are in Postgres, the ends of exact items are stored there after their records were
-// synced, and before Redis completes the items. If records are rows, Postgres stores the end of an item
-// and its record together. The journal then contains no records, and only locks the directory.
+// If the exact keys are in Postgres, Postgres stores the outcome of each exact item. It does so
+// after the record of the item was synced, and before Redis completes the item. If records are
+// rows, Postgres stores the outcome and the record of an item together. The journal then
+// contains no records, and only locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
 	if w.server.DB != nil {
 		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.CDC}

@@ -37,8 +37,9 @@ type sharedEngine struct {
 func (*sharedEngine) Err() error { return nil }
 
 // Position implements Books. For a worker with records in files, Position returns the result
-// of record.Journal.Answered: it is settled whether the records before this position count. For
-// any other process it returns an error.
+// of record.Journal.Answered. Each record before this position counts, unless a later line of
+// the journal cancels the record, or the journal lists it as in doubt. For any other process,
+// Position returns an error.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")

@@ -102,10 +102,12 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 }
 
 // waitingRefs yields the keys of the records that waiting exact items will get. The rebuild
-// leaves out records with these keys. But an item in round 0 may have been a bulk item before,
-// unless its class depends only on its URL. A record of round 0 may then belong to the bulk
-// item, and must not be left out. So for such an item, waitingRefs yields a key with the round
-// frontier.PromotedRound, and rebuildState.parseEnd decides about the record of round 0.
+// leaves out records with these keys.
+//
+// A waiting item in round 0 may have been a bulk item before, unless its class depends only on
+// its URL. A record of round 0 may then belong to the bulk item, so the rebuild must read this
+// record. Therefore the key of such a waiting item gets the round frontier.PromotedRound
+// instead of 0, and rebuildState.parseEnd decides about the record of round 0.
 func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {

@@ -126,8 +126,8 @@ type tree struct {
 type seed struct {
 	last                 uint64 // number of the line with the newest record of the seed itself
 	pages, urls, waiting uint32
-	outcome              frontier.Outcome // of tail
-	tail                 id               // the last URL to which redirects of the seed have led
+	outcome              frontier.Outcome // the newest outcome of the URL in the field tail
+	tail                 id               // the last URL that the seed redirects to, or the seed itself
 }
 
 // addRecord adds the record in line n.
@@ -163,7 +163,9 @@ func (t *tree) addRecord(r *line, n uint64) {
 // outcome.
 func (t *tree) addWaiting(item *frontier.Item) (fresh bool) {
 	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
-	if seed { // a seed in t.seedOf has an outcome already, and was queued again
+	// A seed has no referrer, so its own id is looked up. If t.seedOf has this id, the seed
+	// already has an outcome and was queued again.
+	if seed {
 		from = id(frontier.ReferrerOf(item.Fingerprint))
 	}
 	i, known := t.seedOf[from]
@@ -200,7 +202,7 @@ func (t *tree) emitSeeds(lines iter.Seq2[[]byte, error], emit func(Seed) error) 
 	return nil
 }
 
-// result returns the line of a seed with this newest record.
+// result returns the seed's line for seeds.jsonl. The argument r is the seed's newest record.
 func (of *seed) result(r *line) Seed {
 	s := Seed{URL: r.URL, Outcome: r.Outcome, Status: r.Status, RedirectTo: r.RedirectTo, Error: r.Error,
 		Pages: uint64(of.pages), URLs: uint64(of.urls), Waiting: uint64(of.waiting)}

@@ -2,8 +2,10 @@
 //
 // Run commits the offset of a record after the transaction of its handler has committed. So
 // a rebalance or a crash cannot lose records. It can repeat records, which the inbox
-// recognises. Transact is for programs whose only effects are other records. It needs no
-// inbox and no database.
+// recognises.
+//
+// Transact is for programs that only produce Kafka records from the records they consume,
+// and do nothing else with them. It needs no inbox and no database.
 package kafka
 
 import (

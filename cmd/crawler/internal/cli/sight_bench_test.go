@@ -48,7 +48,8 @@ func BenchmarkAsk(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			each := meter.Read(time.Now()) * time.Since(began).Seconds() / float64(b.N) // of all cores
+			// each is the CPU time of one request in seconds, divided by the number of cores.
+			each := meter.Read(time.Now()) * time.Since(began).Seconds() / float64(b.N)
 			b.ReportMetric(1000*each*float64(report.Cores()), "cpu-ms/op")
 			b.ReportMetric(100*each, "%-of-cores")
 		})

@@ -252,7 +252,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		}
 		return words
 	}
-	for range 20 { // so that the crawl's own view has many samples
+	for range 20 { // samples that were read before a pause must not delay the pause's display
 		sampleOf(t, dir)
 	}
 	for _, step := range []struct {

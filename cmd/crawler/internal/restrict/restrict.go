@@ -22,7 +22,7 @@ const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 func Flag(set *pflag.FlagSet, name, description string, valid func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
-		// The help of pflag shows the default "0s" of a type that pflag does not know, but not "0".
+		// For a type that pflag does not know, its help hides the default "0", but shows "0s".
 		f.DefValue = "0"
 	}
 	f.Value = &restricted{f.Value, description, valid}

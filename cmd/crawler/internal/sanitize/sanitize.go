@@ -107,9 +107,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Attr is a function for tint.Options.ReplaceAttr. The handlers of log/slog quote values,
-// but tint can print the four characters \x1b of a value as an escape character. Attr
-// turns values that may contain such text into bytes, which tint always quotes.
+// Attr is a function for tint.Options.ReplaceAttr. The handlers of log/slog quote values.
+// But if a quoted value contains a backslash, x, 1 and b, tint can print an escape character
+// (byte 0x1B) instead of these four characters. Attr turns values for which this can happen
+// into bytes, which tint always quotes.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	kind := a.Value.Kind()
 	if _, level := a.Value.Any().(slog.Level); level || kind != slog.KindString && kind != slog.KindAny {

@@ -40,7 +40,8 @@ const Timeout = 3 * time.Second
 
 // A Broker delivers events at least once.
 type Broker interface {
-	// Address is the address at which Serve finds the broker, or the broker finds Serve.
+	// Address returns the address for Adapter.Serve. Serve either connects to the broker at
+	// this address, or listens there for the broker.
 	Address() string
 	// Send makes the broker deliver a CloudEvent. The argument copies is the number of
 	// deliveries. Send does not wait for them. If parallel is true, no delivery waits for

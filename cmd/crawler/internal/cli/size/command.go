@@ -135,8 +135,10 @@ func (o *options) addTo(f *pflag.FlagSet) {
 
 // question is what solve has computed: the filter that a command line asks for.
 type question struct {
-	answer  sizing.Answer
-	rate    float64  // rate that the layouts are made for: --fpr or its default, or answer.FPR with --lost or only a size
+	answer sizing.Answer
+	// rate is the false-positive rate that the layouts are made for: --fpr or its default. With
+	// --lost, or with --urls and --memory but without --fpr, it is answer.FPR.
+	rate    float64
 	assumed []string // flags that were not given, with their assumed values
 }
 

@@ -74,7 +74,9 @@ type queueReport struct {
 	URLs  uint64 `json:"urls"`
 	Redis uint64 `json:"redis_memory"`
 	Disk  span   `json:"embedded_store_disk"`
-	Exact span   `json:"exact_tier_disk"` // in Postgres, if all URLs are exact, in addition to Redis
+	// Exact is the size in Postgres, in addition to Redis, if all URLs are exact: each of them
+	// then has a row of its own.
+	Exact span `json:"exact_tier_disk"`
 }
 
 // span is a range of sizes in bytes.
