@@ -116,8 +116,7 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.plain.Read(p)
 	u.read += int64(n)
 	// The buffer for the content doubles its size when it is full. So it may now take up to
-	// 2*u.read bytes. Reading continues if u has memory for that, or for
-	// the largest content.
+	// 2*u.read bytes. Reading continues if u has memory for that, or for the largest content.
 	if err != nil || 2*u.read <= u.taken || u.taken == u.most {
 		return n, err
 	}
