@@ -130,7 +130,8 @@ func TestExportChoice(t *testing.T) {
 func TestExportFirstOfMany(t *testing.T) {
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 500 {
-			r := leased(256*(n%3), 1) // all in the same share
+			// The first byte of each fingerprint is 0, so one exportShare has all of these records.
+			r := leased(256*(n%3), 1)
 			r.FetchedAt, r.LinksAdded = time.Unix(1, 0).UTC(), uint64(n)
 			_ = j.Append(r)
 		}
@@ -224,7 +225,7 @@ func (c *crowd) fetch(key record.Key) {
 	if c.rng.IntN(10) == 0 { // the worker repeats the call, because the store did not answer
 		_ = j.Append(r)
 	}
-	if c.rng.IntN(10) == 0 { // the lines reach the disk now; the disk of this model does not crash
+	if c.rng.IntN(10) == 0 { // write the lines to the files now; this model has no crash of the machine
 		_, _ = j.Sync()
 	}
 	switch what := c.rng.IntN(10); {
@@ -254,7 +255,7 @@ func (c *crowd) kill(w int, half string) {
 }
 
 // TestExportModel: even if workers die at any time, an export has one record for each
-// completed item and round, and with Pending no other records.
+// completed item and round. If Export.Pending is set, the export has no other records.
 func TestExportModel(t *testing.T) {
 	rng, rounds := dice(t), 4
 	if *proof {
@@ -275,7 +276,8 @@ func TestExportModel(t *testing.T) {
 		for range 130 {
 			n := rng.IntN(len(open))
 			c.fetch(open[n])
-			if !c.pending[open[n]] && rng.IntN(20) > 0 { // otherwise the store loses the completion
+			// In one of 20 cases the store loses the completion, so the item is fetched again.
+			if !c.pending[open[n]] && rng.IntN(20) > 0 {
 				open = slices.Delete(open, n, n+1)
 			}
 		}

@@ -269,9 +269,10 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation crashes three times for each n. Before the first crash, all writes
-// from the n-th on fail. Before each later crash, all writes from a random one on fail. After
-// each crash, the outputs must have exactly the committed records.
+// TestCrashAtEachOperation makes one crawl for each number of a write, and lets it crash three
+// times. Before the first crash, the write with this number and all later writes fail. Before
+// each later crash, all writes from a random one on fail. After each crash, the outputs must
+// have exactly the committed records.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {

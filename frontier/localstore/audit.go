@@ -20,7 +20,7 @@ import (
 // of hosts are counted from rows, so that they can be compared with the counters. A
 // Recount also says which records must exist; the store itself does not read the records.
 type Recount struct {
-	frontier.Audit                   // Failed includes earlier failed rounds of exact keys
+	frontier.Audit                   // Failed also counts each earlier round in which an exact URL failed
 	Position       frontier.Position // the end of the crawl's records
 
 	Outcomes map[frontier.Outcome]uint64 // number of outcome rows
@@ -397,8 +397,9 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 // positives: new URLs that the filter claimed to contain, because all their bits were set
 // already. Bulk URLs that were false positives were not added, but exact URLs were. So estimate
 // subtracts the expected number of all false positives, and adds Stats.Recovered, which is the
-// number of exact URLs among them. It also subtracts the keys of MarkSeen, and adds the later
-// rounds of exact keys, which set no bits.
+// number of exact URLs among them. It also subtracts the keys of MarkSeen. An exact URL that is
+// queued again in a later round counts as added again, but sets no bits. So estimate adds
+// c.renewed, which is the number of these rounds.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

@@ -15,7 +15,7 @@ import (
 // hides the error from pebble: the goroutine that wrote blocks for ever, no other write
 // begins, and every caller of the store gets the error.
 //
-// After failed is closed, this Store writes nothing more to the disk, and the directory
+// After the channel failed is closed, this Store writes nothing more to the disk, and the directory
 // can be opened again, even by this process.
 type guard struct {
 	mu     sync.RWMutex  // read-locked during each write

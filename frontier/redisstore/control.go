@@ -151,8 +151,9 @@ func (r retry) appendArgs(ctx context.Context, args []any, value, host string) (
 		option = ""
 	}
 	if item.Class == frontier.Bulk {
-		// If the URL of a bulk item was promoted, it was queued again as an exact URL. While
-		// the fingerprint is in partition.exact, retry.lua does not queue the bulk item.
+		// A bulk URL that is later offered as an exact URL is promoted: it is queued again, as
+		// an exact item. While the fingerprint of this item is in partition.exact, retry.lua
+		// does not queue the bulk item.
 		print = item.Fingerprint[:]
 	} else if r.outdated != nil {
 		failed := item

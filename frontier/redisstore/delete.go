@@ -26,7 +26,8 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	if err := s.shut(ctx, deleting); err != nil {
 		return 0, err
 	}
-	// The card is removed last, because it has the prefix of the other keys.
+	// The names of the other keys begin with the id that is in the card. A repeated Delete needs
+	// this id, so the card is removed last.
 	for _, pattern := range []string{"{" + s.card.ID + ":*", s.cfg.cardKey() + ":*"} {
 		n, err := s.unlinkAll(ctx, pattern)
 		if keys += n; err != nil {

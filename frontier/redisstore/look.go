@@ -101,8 +101,8 @@ func waitOf(ms int64) time.Duration {
 }
 
 // upkeep returns the calls that follow from a partition's answer to peek.lua: they end
-// expired leases and queue delayed items that are ready. In a new epoch, a call also sets the time
-// until which no host may be leased.
+// expired leases and queue delayed items that are ready. If the server has restarted, or another has
+// taken over (a new epoch), hold.lua also sets the time until which no host may be leased.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})

@@ -40,9 +40,9 @@ func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
 	return nil
 }
 
-// Waiting returns how many items are queued or leased and, with an exact set, how many of these
-// are exact. If the servers lose the crawl, all these items are lost, but the exact set can
-// restore the exact ones.
+// Waiting returns how many items are queued or leased, and how many of these are exact items of
+// a crawl whose exact set is in Postgres. If the Redis servers lose the crawl, all these items
+// are lost, but the exact set can restore the exact items.
 func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil || !s.cfg.ExactSet {

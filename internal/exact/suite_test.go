@@ -19,9 +19,9 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl is a Store for the suite of package frontiertest. It has only the methods of
-// frontiertest.Crawl. A Store is also an exact.Outbox, and for an exact.Outbox the suite would
-// itself decide about exact items, in place of the set.
+// crawl is a Store for the suite of package frontiertest. It hides all methods of the Store but
+// those of frontiertest.Crawl. If the suite saw that the Store implements exact.Outbox, it
+// would choose the decisions about exact items itself. Here the set of the Store decides.
 type crawl struct{ frontiertest.Crawl }
 
 // exactly is a crawl whose items are all exact.

@@ -19,15 +19,15 @@ type Stats struct {
 	Keys      uint64       // keys added
 	Capacity  uint64       // keys that the layers so far are sized for
 	Bytes     uint64       // of all segments; Redis takes some more, see sizing.SizeRedis
-	FPR       float64      // probability that a key never added is claimed, if look-ups are spread evenly over the chains
+	FPR       float64      // probability that the filter claims to contain a key that was never added; look-ups are evenly spread over the chains
 	FPRStdErr float64      // standard error of FPR, because it is computed from a sample
 	Estimate  float64      // estimate of Keys, computed from the fill
 	StdErr    float64      // standard error of Estimate
 	Layers    []LayerStats // oldest first
 }
 
-// LayerStats describe one layer of each chain, such as the first layers of all chains. The
-// numbers are sums or means over the chains.
+// LayerStats describe the layers with the same number in all chains, for example all first
+// layers. The figures are sums or means over the chains.
 type LayerStats struct {
 	Chains   int     // number of chains that have the layer
 	Keys     uint64  // keys added
@@ -124,9 +124,8 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
 	// If there are few keys, all of them may be in blocks that were not read. Then keys.stderr()
-	// is 0, which is too low. The estimate is the number of keys in the sample, multiplied by
-	// blocks/sample, so each key in the sample counts as this number of keys. The error is at
-	// least this number.
+	// is 0, which is too low. A key in the sample counts as blocks/sample keys, so the error is
+	// at least blocks/sample.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)

@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads at most left bytes from the reader from. If that reader has more bytes, Read
-// then returns ErrTooLarge.
+// bounded is a reader with a limit: it reads from the reader in the field from until the field
+// left is 0. If that reader has more bytes, Read then returns ErrTooLarge.
 type bounded struct {
 	from io.Reader
 	left int64 // bytes that may still be read
