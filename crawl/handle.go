@@ -197,8 +197,9 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile queues again the exact URLs that are not finished according to Postgres, but are
-// missing in Redis. It can be called at any time.
+// Reconcile compares Postgres with Redis. If an exact URL (see Fixed.Exact) is not finished
+// according to Postgres, but Redis does not have it, Reconcile queues it again. Reconcile can
+// be called at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
@@ -231,9 +232,9 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// Snapshot passes the records that are committed now to the function read. The iterator that
-// read gets yields lines like those of Handle.Records. Each iteration yields the same lines,
-// even if the crawl adds records meanwhile. If the records are not in the files of one
+// Snapshot calls the function read with an iterator over the records that are committed now.
+// The lines are like those of Handle.Records. Each iteration yields the same lines, even if
+// the crawl adds records meanwhile. If the records are not in the files of one
 // directory, Snapshot copies them to a temporary file. If the function read returns an error,
 // Snapshot returns this error.
 func (h *Handle) Snapshot(ctx context.Context, read func(records iter.Seq2[[]byte, error]) error) error {

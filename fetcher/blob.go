@@ -35,7 +35,7 @@ func (h *holding) appendBlob(b []byte) []byte {
 	causes := 0
 	for name, state := range h.origins {
 		if state.Cause() != "" {
-			if causes++; causes > maxOrigins { // leave room for the failures of all origins
+			if causes++; causes > maxOrigins { // without its cause, a failure needs less room in the blob
 				state = state.WithoutCause()
 			}
 		}

@@ -21,7 +21,8 @@ import (
 
 // visit requests one item, with the private headers or without, and completes it. The
 // time between the previous request to the host and this one is at least the argument delay.
-// visit closes the channel began when the request has started or has failed before its start.
+// When the request has started, or has failed before its start, visit closes the channel in
+// the argument began.
 // It calls requestDone when the request is over.
 func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay time.Duration, began chan struct{}, requestDone func()) {
 	defer func() {

@@ -19,8 +19,8 @@ import (
 // Program makes the command that runs a program with arguments.
 type Program func(ctx context.Context, args ...string) *exec.Cmd
 
-// Subcommands of `bench`: ServeCommand runs the function Serve, which serves a site, and
-// LoopCommand runs the function Tokenizing, which is the bare loop.
+// Subcommands of `bench`: ServeCommand runs the function Serve, which serves a site.
+// LoopCommand runs the function Tokenizing, which crawls without the crawler's guarantees.
 const (
 	ServeCommand = "site"
 	LoopCommand  = "loop"

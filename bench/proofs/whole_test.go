@@ -47,8 +47,8 @@ func TestWholeWeb(t *testing.T) {
 	figure(t, "outcomes", "%s", formatCounts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
 	// The function checkBooks would also compare the number of links in the records with the
-	// books. That does not fit here: the sitemaps that robots.txt names count as found, but no
-	// record counts them as its links.
+	// books. That does not fit here: the sitemaps in robots.txt count as found, but no record
+	// counts them as its links.
 	checkOutcomes(t, stats, lines)
 	refused, byReason := make(map[string]uint64), make(map[string]int)
 	for reason, n := range stats.Refused {

@@ -16,8 +16,8 @@ import (
 )
 
 // Sink writes one line for each event, in the order of the outbox. Each line has the
-// CloudEvents extension attribute cursor, the position after the event. A reader that has
-// lost its place can start a relay (events.Run) with another name at that cursor.
+// CloudEvents extension attribute cursor, the position after the event. A reader can
+// start a relay (events.Run) with another name at the cursor of the last line that it has.
 //
 // An event counts as acknowledged when it was written. If a write fails in the middle of a
 // line, the next write ends the incomplete line first.

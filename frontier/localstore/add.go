@@ -107,7 +107,7 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 
 // admit queues a new item and adds it to the filter.
 func (g *group) admit(h *host, o *offer) {
-	if layer, added := g.filter.Add(o.print); added { // all bits of an exact key might be set already
+	if layer, added := g.filter.Add(o.print); added { // an exact URL is queued even if the filter already has all its bits
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
 	}
@@ -216,8 +216,8 @@ func (g *group) contains(o *offer) (bool, error) {
 			return row != nil, err
 		}
 	}
-	// The rows of this group cannot be read yet, but its journal has the bulk keys that
-	// the group added.
+	// The rows that this group of changes writes cannot be read before it is committed. The
+	// fingerprints that the group has added to the filter are in g.journal.
 	for j := g.journal; len(j) >= journalAdd; j = j[journalAdd:] {
 		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
 			return true, nil

@@ -26,8 +26,8 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	if err := s.shut(ctx, deleting); err != nil {
 		return 0, err
 	}
-	// The names of the other keys begin with the id that is in the card. A repeated Delete needs
-	// this id, so the card is removed last.
+	// The names of the other keys begin with the id of the crawl. A repeated Delete reads this
+	// id from the card, which is the key with the settings. So the card is removed last.
 	for _, pattern := range []string{"{" + s.card.ID + ":*", s.cfg.cardKey() + ":*"} {
 		n, err := s.unlinkAll(ctx, pattern)
 		if keys += n; err != nil {

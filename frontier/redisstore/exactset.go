@@ -13,8 +13,8 @@ import (
 )
 
 // decisionLetters has, for each decision of the exact set, the letter that tells add.lua
-// what to do. If a crawl has no exact set (in Postgres), its exact items are Undecided. Then
-// add.lua decides about them with partition.exact, a set in Redis.
+// what to do. A crawl whose exact keys are not in Postgres has no exact set, so its exact items
+// are Undecided. Then add.lua decides about them with partition.exact, a set in Redis.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,

@@ -23,11 +23,12 @@ import (
 const module = "github.com/bloomfrontier/crawler"
 
 // floor has a number for each top folder of code: its floor. Code imports only from its own
-// folder and from folders with a lower number. The function direction has all rules.
+// folder and from folders with a lower number. See the function direction for all rules.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the packages below internal that are on a floor, each with the top folder of
-// that floor. Other programs cannot import these packages, but several of our folders do.
+// internalFloor gives packages below internal a floor, that of the named top folder. Other
+// programs cannot import these packages, but several of our folders do. A package below
+// internal that is not in this map has no floor.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",

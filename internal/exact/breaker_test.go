@@ -158,7 +158,7 @@ func TestRelayRuns(t *testing.T) {
 	})
 }
 
-// The method set changes which calls of w fail.
+// The method named set replaces the function that decides which calls of w fail.
 func (w *weak) set(fails func(op string, call int) (before, after bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // bodyCharset is the charset of a body.
 type bodyCharset struct {
 	name  string
-	query *queryEncoder // for the queries of its references; nil means UTF-8
+	query *queryEncoder // encodes the queries of the URLs in the body; nil means UTF-8
 }
 
 // decode returns body in UTF-8 and its charset. The charset is named by a byte order
@@ -58,8 +58,9 @@ func readable(contentType string) string {
 	return contentType
 }
 
-// declares1252 reports whether a meta tag of body names windows-1252. It puts a letter in
-// UTF-8 before body. Then DetermineEncoding returns utf-8 if no meta tag names a charset.
+// declares1252 reports whether a meta tag of body names windows-1252. If no meta tag names a
+// charset, DetermineEncoding could guess windows-1252. So declares1252 puts a letter in UTF-8
+// before body: then the guess is utf-8.
 func declares1252(body []byte) bool {
 	const letter, searched = "ä", 1024
 	begin := append([]byte(letter), body[:min(len(body), searched-len(letter))]...)

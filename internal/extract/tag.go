@@ -18,8 +18,8 @@ func tagName(tag []byte) atom.Atom {
 	return atom.Lookup(name)
 }
 
-// attributeName returns the name of an attribute if the collector reads it from any element,
-// and otherwise "".
+// attributeName returns the name of an attribute in lower case. It returns "" if the type
+// collector does not read this attribute of any element.
 func attributeName(key []byte) string {
 	switch string(key) {
 	case "href":

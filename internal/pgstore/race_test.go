@@ -86,8 +86,8 @@ func deadlocks(t *testing.T) string {
 }
 
 // anyCall calls Decide with some keys, then a random one of Withdraw, Stale, Sweep and Queued,
-// and then Finish. Withdraw and Queued get the new keys and some of the known keys, and Finish
-// gets half of these.
+// and then Finish. Withdraw and Queued get all keys that Decide called new and some that it
+// called known. Finish gets half of the keys that Withdraw and Queued get.
 func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
 	asked := make([]exact.Key, 100)
 	for i := range asked {
@@ -101,7 +101,7 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 	var done []exact.Finished
 	for i, a := range answers {
 		ref := exact.Ref{Fingerprint: asked[i].Fingerprint, Round: a.Round}
-		if a.New || r.IntN(3) == 0 { // sometimes also a key of another caller, as relays do
+		if a.New || r.IntN(3) == 0 { // a known key can belong to another caller; relays finish such keys too
 			own = append(own, ref)
 			done = append(done, exact.Finished{Ref: ref, Class: frontier.Exact, Outcome: frontier.OK})
 		}
