@@ -163,13 +163,10 @@ const interrupted = 130
 
 // readReport reads the report of the crawl below dir.
 func (t *broadTook) readReport(dir string) error {
-	// The report is in the directory that --dir names, also if the crawl is in Redis, or in
-	// a folder of that directory.
-	direct, _ := fs.Glob(os.DirFS(dir), "*/report.json")
-	workers, _ := fs.Glob(os.DirFS(dir), "*/*/report.json")
-	names := append(direct, workers...)
-	if len(names) != 1 {
-		return fmt.Errorf("the crawl left %d reports, want 1", len(names))
+	// The report is in the directory that --dir names, also if the crawl is in Redis.
+	names, err := fs.Glob(os.DirFS(dir), "*/report.json")
+	if err != nil || len(names) != 1 {
+		return fmt.Errorf("the crawl left %d reports (%v), want 1", len(names), err)
 	}
 	name := filepath.Join(dir, names[0])
 	text, err := os.ReadFile(name)
