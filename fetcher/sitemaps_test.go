@@ -73,8 +73,8 @@ func TestSitemapsAreRead(t *testing.T) {
 		if got := w.stats().Refused; !maps.Equal(got, want) {
 			t.Errorf("refused %v, want %v", got, want)
 		}
-		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
-			t.Errorf("the record of the broken sitemap has the error %q, want it to name line 1", r.Error)
+		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "ends too early") {
+			t.Errorf("the record of the broken sitemap has the error %q, want it to name the fault", r.Error)
 		}
 		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 3 {
 			t.Errorf("record of the index with %d links found, %d added, want 3 and 3", r.LinksFound, r.LinksAdded)

@@ -9,26 +9,23 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxDepth is the largest length of elements.open. Deeper elements, usually HTML in a feed,
-// are not added to it.
+// maxDepth is the largest length of elements.open. Deeper elements are not added to it.
 const maxDepth = 64
 
 // elements reads the XML forms of a sitemap from their tokens.
 type elements struct {
 	tokens *html.Tokenizer
 	show   func(url string, kind Kind) error
-	format Format
+	begun  bool // the first element was read
 
-	open   []string // names of open elements, without prefix
-	url    []byte   // of the entry that is being read
-	inURL  bool
-	kind   Kind
-	line   int   // in which the current token begins
-	offset int64 // at which the current token begins
+	open  []string // names of open elements, without prefix
+	url   []byte   // of the entry that is being read
+	inURL bool
+	kind  Kind
 }
 
 func newElements(text io.Reader, show func(string, Kind) error) *elements {
-	x := &elements{tokens: html.NewTokenizer(text), show: show, line: 1}
+	x := &elements{tokens: html.NewTokenizer(text), show: show}
 	x.tokens.SetMaxBuf(maxToken)
 	x.tokens.AllowCDATA(true)
 	return x
@@ -38,15 +35,14 @@ func newElements(text io.Reader, show func(string, Kind) error) *elements {
 func (x *elements) read() error {
 	for {
 		token := x.tokens.Next()
-		raw := x.tokens.Raw()
 		var err error
 		switch token {
 		case html.ErrorToken:
 			return x.ended()
 		case html.TextToken:
-			x.text(raw)
+			x.text(x.tokens.Raw())
 		case html.StartTagToken, html.SelfClosingTagToken:
-			x.tokens.NextIsNotRawText() // a feed's <title> is not HTML
+			x.tokens.NextIsNotRawText() // <title> and <script> mean nothing here
 			err = x.start(token == html.SelfClosingTagToken)
 		case html.EndTagToken:
 			err = x.end()
@@ -54,8 +50,6 @@ func (x *elements) read() error {
 		if err != nil {
 			return err
 		}
-		x.line += bytes.Count(raw, []byte("\n"))
-		x.offset += int64(len(raw))
 	}
 }
 
@@ -67,7 +61,7 @@ func (x *elements) ended() error {
 		return ErrToken
 	case !errors.Is(err, io.EOF):
 		return err
-	case x.format == "":
+	case !x.begun:
 		return ErrFormat
 	case len(x.open) > 0:
 		return ErrCut // the current entry may be incomplete as well
@@ -92,19 +86,13 @@ func (x *elements) start(closed bool) error {
 	if err := x.flush(); err != nil {
 		return err
 	}
-	tag, more := x.tokens.TagName()
+	tag, _ := x.tokens.TagName()
 	name := local(tag)
-	if len(x.open) == 0 && x.format == "" {
-		if x.format = formatOf(name); x.format == "" {
-			return ErrFormat
-		}
+	if !x.begun && !isFirst(name) {
+		return ErrFormat
 	}
+	x.begun = true
 	parent := x.enter(name)
-	if more && name == "link" && (parent == "entry" || parent == "url") {
-		if err := x.link(parent); err != nil {
-			return err
-		}
-	}
 	if closed {
 		return nil
 	}
@@ -119,7 +107,7 @@ func (x *elements) start(closed bool) error {
 // entry left open.
 func (x *elements) enter(name string) (parent string) {
 	switch name {
-	case "url", "sitemap", "item", "entry":
+	case "url", "sitemap":
 		if i := slices.Index(x.open, name); i >= 0 {
 			x.open = x.open[:i]
 		}
@@ -156,47 +144,21 @@ func (x *elements) flush() error {
 	return x.show(url, x.kind)
 }
 
-// link handles a link element in an Atom entry, or one in a urlset that links to the page
-// in another language.
-func (x *elements) link(parent string) error {
-	href, rel, hasHref := "", "", false
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = x.tokens.TagAttr()
-		switch {
-		case string(key) == "href" && !hasHref:
-			href, hasHref = trim(string(value)), true
-		case string(key) == "rel" && rel == "":
-			rel = string(value)
-		}
+// isFirst reports whether a sitemap can begin with an element of this name. A file may lack
+// its root element, so the first element may also be an entry.
+func isFirst(name string) bool {
+	switch name {
+	case "urlset", "url", "sitemapindex", "sitemap":
+		return true
 	}
-	if !hasHref || rel != "alternate" && (rel != "" || parent == "url") {
-		return nil
-	}
-	return x.show(href, Page)
-}
-
-// formatOf returns the form of a file with this first element, or "" for an unknown element.
-// A file may lack its root element, so the first element may also be an entry.
-func formatOf(root string) Format {
-	switch root {
-	case "urlset", "url":
-		return URLSet
-	case "sitemapindex", "sitemap":
-		return Index
-	case "rss", "rdf":
-		return RSS
-	case "feed":
-		return Atom
-	}
-	return ""
+	return false
 }
 
 // kindOf returns the kind of the URL in the text of elements with this name and parent. isURL
 // is false if the text of such elements is not a URL.
 func kindOf(parent, name string) (kind Kind, isURL bool) {
 	switch {
-	case parent == "url" && name == "loc", parent == "item" && name == "link":
+	case parent == "url" && name == "loc":
 		return Page, true
 	case parent == "sitemap" && name == "loc":
 		return Sitemap, true

@@ -1,5 +1,5 @@
 // Package sitemap reads the URLs in sitemaps. It reads the XML of sitemaps.org and its
-// index, text files with one URL per line, and RSS and Atom feeds, gzipped or not.
+// index, and text files with one URL per line, in UTF-8, gzipped or not.
 //
 // It owns the forms of a file and their limits. It reads a stream, and keeps only one token
 // of it in memory. It makes no requests, resolves no URLs and applies no rules. The caller
@@ -28,7 +28,7 @@ const (
 	// MaxEntries is how many entries of a sitemap are visited.
 	MaxEntries = 50_000
 
-	// maxToken bounds a tag, a comment or a text, such as the article in a feed.
+	// maxToken bounds a tag, a comment or a text.
 	maxToken = 1 << 20
 	// maxURL bounds what is kept of an entry's URL. A longer URL has no canonical form
 	// that a frontier accepts.
@@ -48,20 +48,6 @@ var (
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
-// Error reports why the entries of a file were not all visited, and where reading ended. The
-// position refers to the uncompressed text in UTF-8. The entries before this position were
-// visited, except those beyond MaxEntries.
-type Error struct {
-	Line   int   // from 1
-	Offset int64 // in bytes
-	Err    error // one of the errors above, or that of the reader or the decompressor
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("line %d, byte %d: %v", e.Line, e.Offset, e.Err) }
-
-// Unwrap returns e.Err.
-func (e *Error) Unwrap() error { return e.Err }
-
 // Kind is what an entry refers to.
 type Kind uint8
 
@@ -71,41 +57,26 @@ const (
 )
 
 // Entry is one URL of a sitemap as the file spells it, without entities and surrounding
-// white space. A URL in a feed may be relative to the feed.
+// white space.
 type Entry struct {
 	URL  string
 	Kind Kind
 }
 
-// Format is the form of a sitemap.
-type Format string
-
-const (
-	URLSet Format = "urlset"
-	Index  Format = "index"
-	Text   Format = "text"
-	RSS    Format = "rss"
-	Atom   Format = "atom"
-)
-
 // Summary counts what was read.
 type Summary struct {
-	Format  Format // empty means that the file has no known form
-	Gzip    bool   // the file was compressed
-	Entries int    // entries that were visited
-	TooMany int    // entries beyond MaxEntries, which were not visited
-	TooLong int    // entries whose URL is too long
-	Bytes   int64  // uncompressed bytes that were read, in blocks; can be more than Read used
+	Entries int // entries that were visited
+	TooMany int // entries beyond MaxEntries, which were not visited
+	TooLong int // entries whose URL is too long
 }
 
 // Read calls visit with the entries of a sitemap, in order, until visit returns false. Read
-// returns an *Error if it could not read the whole file, or if the file has more than
-// MaxEntries entries. It returns no error if visit returned false.
-func Read(r io.Reader, visit func(Entry) bool) (Summary, error) {
-	return read(newInput(r, MaxBytes), visit)
-}
+// returns an error if it could not read the whole file, or if the file has more than
+// MaxEntries entries: one of the errors above, or that of the reader or the decompressor. It
+// returns no error if visit returned false.
+func Read(r io.Reader, visit func(Entry) bool) (Summary, error) { return read(r, MaxBytes, visit) }
 
-func read(in *input, visit func(Entry) bool) (Summary, error) {
+func read(r io.Reader, limit int64, visit func(Entry) bool) (Summary, error) {
 	var sum Summary
 	show := func(url string, kind Kind) error {
 		switch {
@@ -124,32 +95,24 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 		}
 		return nil
 	}
-	line, offset := 1, int64(0)
-	text, isText, err := in.open()
+	text, lines, err := open(r, limit)
 	switch {
 	case err != nil:
-	case isText:
-		sum.Format = Text
-		line, offset, err = readLines(text, show)
+	case lines:
+		err = readLines(text, show)
 		if err == nil && sum.Entries == 0 {
-			sum.Format, err = "", ErrFormat
+			err = ErrFormat
 		}
 	default:
-		x := newElements(text, show)
-		err = x.read()
-		line, offset, sum.Format = x.line, x.offset, x.format
+		err = newElements(text, show).read()
 	}
-	sum.Gzip, sum.Bytes = in.gzip, in.bytes()
 	if errors.Is(err, errStopped) {
 		return sum, nil
 	}
 	if sum.TooMany > 0 {
 		err = tooMany(sum.TooMany, err)
 	}
-	if err == nil {
-		return sum, nil
-	}
-	return sum, &Error{Line: line, Offset: offset, Err: err}
+	return sum, err
 }
 
 // tooMany returns the error of a file with more than MaxEntries entries. The file may also
@@ -164,12 +127,11 @@ func tooMany(more int, err error) error {
 // errStopped reports that visit returned false.
 var errStopped = errors.New("sitemap: stopped")
 
-// readLines reads a text sitemap, and returns the position at which it stopped.
-func readLines(text *bufio.Reader, show func(string, Kind) error) (line int, offset int64, err error) {
+// readLines reads a text sitemap.
+func readLines(text *bufio.Reader, show func(string, Kind) error) error {
 	var url []byte
-	for line = 1; ; {
+	for {
 		part, err := text.ReadSlice('\n')
-		offset += int64(len(part))
 		if len(url) <= maxURL { // the rest of a longer line is not kept
 			url = append(url, part...)
 		}
@@ -178,16 +140,15 @@ func readLines(text *bufio.Reader, show func(string, Kind) error) (line int, off
 		}
 		if found := trim(string(url)); isURL(found) { // other lines are empty, comments or meaningless
 			if err := show(found, Page); err != nil {
-				return line, offset, err
+				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return line, offset, nil
+			return nil
 		}
 		if err != nil {
-			return line, offset, err
+			return err
 		}
 		url = url[:0]
-		line++
 	}
 }
