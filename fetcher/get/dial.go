@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -123,14 +124,41 @@ func isInsecure(patterns []string, host string) bool {
 
 // toAny connects to one of ips, which the caller has checked.
 func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *net.Dialer) (net.Conn, netip.Addr, error) {
-	if d.proxy != nil {
-		return inTurn(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+	return inTurn(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+		if d.proxy != nil {
 			return d.proxy.connect(ctx, &d.open, netip.AddrPortFrom(ip, port))
-		})
-	}
-	return race(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+		}
 		return via.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
 	})
+}
+
+// leastTry is the shortest time limit for an attempt to connect to one address.
+const leastTry = 2 * time.Second
+
+// inTurn tries ips one after the other until it is connected to one of them. It tries IPv4
+// addresses first, because many machines have IPv6 addresses but no way to the IPv6
+// internet. Each address gets an equal share of the time until the deadline of ctx, but at
+// least leastTry. If no attempt succeeds, inTurn returns the first error.
+func inTurn(ctx context.Context, ips []netip.Addr, connect func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, netip.Addr, error) {
+	ips = slices.SortedStableFunc(slices.Values(ips), func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
+	deadline, _ := ctx.Deadline() // dial has set one
+	var failed error
+	for i, ip := range ips {
+		share := max(time.Until(deadline)/time.Duration(len(ips)-i), leastTry)
+		try, cancel := context.WithTimeout(ctx, share)
+		conn, err := connect(try, ip)
+		cancel()
+		if err == nil {
+			return conn, ip, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, netip.Addr{}, failed
 }
 
 // permitted returns the addresses of host that may be dialled. If there is none, it

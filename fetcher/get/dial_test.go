@@ -180,9 +180,9 @@ type behaviour struct {
 	fails bool
 }
 
-// TestRaceOfAddresses checks which address race connects to, and how long this takes in
+// TestAddressesInTurn checks which address inTurn connects to, and how long this takes in
 // simulated time. No other connection may stay open.
-func TestRaceOfAddresses(t *testing.T) {
+func TestAddressesInTurn(t *testing.T) {
 	const slow = 20 * time.Second
 	for name, c := range map[string]struct {
 		behave map[string]behaviour
@@ -190,14 +190,12 @@ func TestRaceOfAddresses(t *testing.T) {
 		want   string // the address of the connection; empty means an error
 		took   time.Duration
 	}{
-		"first answers":            {map[string]behaviour{"::1": {after: 50 * time.Millisecond}}, "::1 1.1.1.1", "::1", 50 * time.Millisecond},
-		"first family is silent":   {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: time.Millisecond}}, "::1 1.1.1.1", "1.1.1.1", 301 * time.Millisecond},
-		"first family fails":       {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {}}, "::1 1.1.1.1", "1.1.1.1", 0},
-		"second of a family":       {map[string]behaviour{"1.1.1.1": {fails: true}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 0},
-		"one of two is silent":     {map[string]behaviour{"1.1.1.1": {after: slow}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 5 * time.Second},
-		"all fail":                 {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {fails: true}}, "::1 1.1.1.1", "", 0},
-		"all are silent":           {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: slow}}, "::1 1.1.1.1", "", 10 * time.Second},
-		"both at the same instant": {map[string]behaviour{"::1": {after: 400 * time.Millisecond}, "1.1.1.1": {after: 100 * time.Millisecond}}, "::1 1.1.1.1", "any", 400 * time.Millisecond},
+		"IPv4 first":           {map[string]behaviour{"1.1.1.1": {after: 50 * time.Millisecond}, "::1": {after: slow}}, "::1 1.1.1.1", "1.1.1.1", 50 * time.Millisecond},
+		"IPv4 fails":           {map[string]behaviour{"1.1.1.1": {fails: true}}, "::1 1.1.1.1", "::1", 0},
+		"second of a family":   {map[string]behaviour{"1.1.1.1": {fails: true}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 0},
+		"one of two is silent": {map[string]behaviour{"1.1.1.1": {after: slow}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 5 * time.Second},
+		"all fail":             {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {fails: true}}, "::1 1.1.1.1", "", 0},
+		"all are silent":       {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: slow}}, "::1 1.1.1.1", "", 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -222,15 +220,15 @@ func TestRaceOfAddresses(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				began := time.Now()
-				conn, ip, err := race(ctx, ips, connect)
+				conn, ip, err := inTurn(ctx, ips, connect)
 				if took := time.Since(began); took != c.took {
 					t.Errorf("took %v, want %v", took, c.took)
 				}
 				switch {
 				case c.want == "" && (err == nil || conn != nil):
-					t.Errorf("race connected to %v, want an error", ip)
-				case c.want != "" && (err != nil || (ip.String() != c.want && c.want != "any")):
-					t.Errorf("race connected to %v, %v, want %s", ip, err, c.want)
+					t.Errorf("inTurn connected to %v, want an error", ip)
+				case c.want != "" && (err != nil || ip.String() != c.want):
+					t.Errorf("inTurn connected to %v, %v, want %s", ip, err, c.want)
 				case c.want != "" && open.Load() != 1, c.want == "" && open.Load() != 0:
 					t.Errorf("%d connections are open, want 1, or 0 after an error", open.Load())
 				}
