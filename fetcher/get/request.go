@@ -260,13 +260,12 @@ func parseURL(raw string) (*url.URL, error) {
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
 		host, target = rest[:i], escapeTarget(rest[i:])
 	}
-	if !plainHost(host) {
-		u, err := url.Parse(scheme + "://" + host + "/")
-		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("%w: %q has no host, or bytes that a host cannot have", ErrURL, raw)
-		}
-		host = u.Host // without user and password, which links do not supply
+	u, err := url.Parse(scheme + "://" + host + "/")
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%w: %q has no host, or bytes that a host cannot have", ErrURL, raw)
 	}
+	host = u.Host // without user and password, which links do not supply
+
 	if strings.HasPrefix(target, "//") { // in Opaque, net/http would read it as a host
 		if u, err := url.Parse(scheme + "://" + host + target); err == nil {
 			return u, nil
@@ -276,39 +275,20 @@ func parseURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
 }
 
-// plainHost reports whether host is a name or IPv4 address, with or without a port.
-// net/url does not need to check such a host.
-func plainHost(host string) bool {
-	for i := range len(host) {
-		switch b := host[i]; {
-		case 'a' <= b && b <= 'z', '0' <= b && b <= '9', b == '.', b == '-', b == '_':
-		case b == ':' && i > 0:
-			port := host[i+1:]
-			return port != "" && len(port) <= 5 && strings.Trim(port, "0123456789") == ""
-		default:
-			return false
-		}
-	}
-	return host != ""
-}
-
 // escapeTarget makes a path with its query valid for a request line: the result
 // starts with a slash, and characters that no URL contains are escaped.
 func escapeTarget(target string) string {
 	if target[0] != '/' {
 		target = "/" + target
 	}
-	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f }
-	clean := 0
-	for clean < len(target) && !odd(target[clean]) {
-		clean++
-	}
-	if clean == len(target) {
-		return target
-	}
-	b := []byte(target[:clean])
-	for i := clean; i < len(target); i++ {
-		if c := target[i]; odd(c) {
+	return escape(target, func(c byte) bool { return c <= ' ' || c >= 0x7f })
+}
+
+// escape returns text with the bytes for which odd returns true percent-encoded.
+func escape(text string, odd func(c byte) bool) string {
+	var b []byte
+	for i := range len(text) {
+		if c := text[i]; odd(c) {
 			b = fmt.Appendf(b, "%%%02X", c)
 		} else {
 			b = append(b, c)

@@ -1,7 +1,6 @@
 package get
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -67,15 +66,7 @@ func location(value string) string {
 	if utf8.ValidString(value) {
 		return value
 	}
-	var b strings.Builder
-	for _, c := range []byte(value) {
-		if c < utf8.RuneSelf {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
+	return escape(value, func(c byte) bool { return c >= utf8.RuneSelf })
 }
 
 // mediaType returns the type/subtype part of a Content-Type header, in lower case.

@@ -21,38 +21,17 @@ func tagName(tag []byte) atom.Atom {
 // attributeName returns the name of an attribute in lower case. It returns "" if the type
 // collector does not read this attribute of any element.
 func attributeName(key []byte) string {
-	switch string(key) {
-	case "href":
-		return "href"
-	case "src":
-		return "src"
-	case "rel":
-		return "rel"
-	case "name":
-		return "name"
-	case "content":
-		return "content"
-	case "http-equiv":
-		return "http-equiv"
-	case "type":
-		return "type"
-	case "srcset":
-		return "srcset"
-	case "imagesrcset":
-		return "imagesrcset"
-	case "poster":
-		return "poster"
-	case "data":
-		return "data"
-	case "background":
-		return "background"
-	case "xlink:href":
-		return "xlink:href"
-	}
 	if hasUpper(key) {
-		return attributeName(lower(key))
+		key = lower(key)
 	}
-	return ""
+	return readAttributes[string(key)]
+}
+
+// readAttributes are the names of the attributes that the type collector reads.
+var readAttributes = map[string]string{
+	"href": "href", "src": "src", "rel": "rel", "name": "name", "content": "content", "http-equiv": "http-equiv",
+	"type": "type", "srcset": "srcset", "imagesrcset": "imagesrcset", "poster": "poster", "data": "data",
+	"background": "background", "xlink:href": "xlink:href",
 }
 
 // scanTag returns the length of the tag that b begins with, and the number of its
