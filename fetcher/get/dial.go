@@ -39,7 +39,7 @@ type dialer struct {
 }
 
 func newDialer(config Config) (*dialer, error) {
-	resolver, err := resolve.New(resolve.Config{Server: config.DNS})
+	resolver, err := resolve.New(config.DNS)
 	proxy, proxyErr := parseProxy(config)
 	d := &dialer{
 		rules:    config.ConnectTo,

@@ -17,12 +17,11 @@ import (
 	"time"
 )
 
-// Defaults of Config.
 const (
-	DefaultTTL         = 5 * time.Minute
-	DefaultNegativeTTL = time.Minute
-	DefaultMaxNames    = 200_000
-	DefaultParallel    = 256
+	defaultTTL         = 5 * time.Minute // how long the addresses of a name are kept
+	defaultNegativeTTL = time.Minute     // how long the answer "this name does not exist" is kept
+	defaultMaxNames    = 200_000         // names that are kept at once, about 150 bytes for each
+	defaultParallel    = 256             // look-ups at the same time
 )
 
 // ErrServer reports that the name server does not answer, even for a name that it
@@ -33,26 +32,16 @@ var ErrServer = errors.New("resolve: the name server does not answer")
 // maxAddrs is the number of addresses of one name that are kept. No host needs more.
 const maxAddrs = 16
 
-// Config configures a Resolver. The zero value works.
-type Config struct {
-	// Server is the DNS server to ask: an IP address, with or without a port. If it is
-	// empty, the settings of the system are used. The system's hosts file is used in
-	// both cases.
-	Server      string
-	TTL         time.Duration // how long the addresses of a name are kept; 0 means DefaultTTL
-	NegativeTTL time.Duration // how long the answer "this name does not exist" is kept; 0 means DefaultNegativeTTL
-	MaxNames    int           // names that are kept at once, about 150 bytes for each; 0 means DefaultMaxNames
-	Parallel    int           // look-ups at the same time; 0 means DefaultParallel
-}
-
 // Resolver looks names up. It is safe for concurrent use.
 //
-// It keeps an answer for Config.TTL, because neither the system's resolver nor net.Resolver
+// It keeps an answer for some minutes, because neither the system's resolver nor net.Resolver
 // returns the time to live from the name server. The only error that it keeps is that a name
 // does not exist.
 type Resolver struct {
-	config  Config
-	server  string // Config.Server with its port; empty means the system's
+	ttl, negativeTTL time.Duration
+	maxNames         int
+
+	server  string // with its port; empty means the system's
 	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
 	asking  chan struct{} // has one value for each look-up that is running
 	waiting atomic.Int64
@@ -60,7 +49,7 @@ type Resolver struct {
 	undialled atomic.Pointer[undialled] // the last one; nil means that there was none
 
 	mu sync.Mutex
-	// The kept answers, in two generations. When young has half of MaxNames answers, it
+	// The kept answers, in two generations. When young has half of maxNames answers, it
 	// replaces old. An answer in old moves to young when it is used.
 	young, old map[string]answer
 
@@ -77,34 +66,28 @@ type answer struct {
 	expiry time.Time
 }
 
-// New returns a Resolver. The error names every fault of config.
-func New(config Config) (*Resolver, error) {
-	var errs []error
-	if config.TTL < 0 || config.NegativeTTL < 0 || config.MaxNames < 0 || config.Parallel < 0 {
-		errs = append(errs, fmt.Errorf("TTL is %v, NegativeTTL %v, MaxNames %d, Parallel %d, want 0 or more",
-			config.TTL, config.NegativeTTL, config.MaxNames, config.Parallel))
+// New returns a Resolver that asks a DNS server. server is its IP address, with or without a
+// port. If it is empty, the settings of the system are used. The system's hosts file is used
+// in both cases.
+func New(server string) (*Resolver, error) {
+	r := &Resolver{
+		ttl: defaultTTL, negativeTTL: defaultNegativeTTL, maxNames: defaultMaxNames,
+		asking: make(chan struct{}, defaultParallel), young: make(map[string]answer),
 	}
-	r := &Resolver{config: config, young: make(map[string]answer)}
 	system := net.Resolver{Dial: r.dial}
 	r.ask = system.LookupNetIP
-	if config.Server != "" {
-		server, err := parseServer(config.Server)
-		errs = append(errs, err)
-		r.server = server.String()
+	if server != "" {
+		address, err := parseServer(server)
+		if err != nil {
+			return nil, fmt.Errorf("resolve: %w", err)
+		}
+		r.server = address.String()
 		system.PreferGo = true // the C library cannot ask a given server
 	}
-	r.config.TTL = cmp.Or(config.TTL, DefaultTTL)
-	r.config.NegativeTTL = cmp.Or(config.NegativeTTL, DefaultNegativeTTL)
-	r.config.MaxNames = cmp.Or(config.MaxNames, DefaultMaxNames)
-	r.config.Parallel = cmp.Or(config.Parallel, DefaultParallel)
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("resolve: %w", err)
-	}
-	r.asking = make(chan struct{}, r.config.Parallel)
 	return r, nil
 }
 
-// dial opens a connection to the name server of Config. If Config has none, it uses
+// dial opens a connection to the name server of New. If New was given none, it uses
 // address, a name server of the system.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
@@ -172,7 +155,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		own.Name = host
 		if own.IsNotFound {
 			r.recordAnswer("")
-			r.storeAnswer(name, answer{err: &own, expiry: time.Now().Add(r.config.NegativeTTL)})
+			r.storeAnswer(name, answer{err: &own, expiry: time.Now().Add(r.negativeTTL)})
 		} else if r.recordFailure(ctx, r.lookup) {
 			return nil, fmt.Errorf("%w: %w", ErrServer, &own)
 		}
@@ -183,7 +166,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
-	r.storeAnswer(name, answer{addrs: addrs, expiry: time.Now().Add(r.config.TTL)})
+	r.storeAnswer(name, answer{addrs: addrs, expiry: time.Now().Add(r.ttl)})
 	return addrs, nil
 }
 
@@ -227,7 +210,7 @@ func (r *Resolver) storeAnswer(name string, a answer) {
 
 // put adds an answer to the young generation. The caller must hold mu.
 func (r *Resolver) put(name string, a answer) {
-	if _, ok := r.young[name]; !ok && len(r.young) >= max(r.config.MaxNames/2, 1) {
+	if _, ok := r.young[name]; !ok && len(r.young) >= max(r.maxNames/2, 1) {
 		r.young, r.old = make(map[string]answer), r.young
 	}
 	r.young[name] = a

@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t *testing.T, config Config) *Resolver {
+func open(t *testing.T, server string) *Resolver {
 	t.Helper()
-	r, err := New(config)
+	r, err := New(server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestLookupAddresses(t *testing.T) {
 			"inner.test": addrs("::ffff:192.0.2.9"),
 		}[name]
 	})
-	r := open(t, Config{Server: server.Addr})
+	r := open(t, server.Addr)
 	for host, want := range map[string]int{"four.test": 2, "FOUR.Test.": 2, "six.test": 1, "both.test": 2, "inner.test": 1} {
 		for range 2 {
 			got, err := r.Lookup(t.Context(), host)
@@ -87,7 +87,7 @@ func TestAnswersExpire(t *testing.T) {
 		asked := 0
 		var answer []netip.Addr
 		var fault error
-		r := open(t, Config{TTL: 5 * time.Minute, NegativeTTL: time.Minute})
+		r := open(t, "")
 		r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
 			asked++
 			return answer, fault
@@ -120,7 +120,8 @@ func TestAnswersExpire(t *testing.T) {
 }
 
 func TestBoundsOfCache(t *testing.T) {
-	r := open(t, Config{MaxNames: 10})
+	r := open(t, "")
+	r.maxNames = 10
 	r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
 		return make([]netip.Addr, 100), nil
 	}
@@ -143,7 +144,8 @@ func TestBoundsOfCache(t *testing.T) {
 // TestRecentNamesAreKept: a name that is looked up again and again stays in the cache, however
 // many others are looked up.
 func TestRecentNamesAreKept(t *testing.T) {
-	r := open(t, Config{MaxNames: 10})
+	r := open(t, "")
+	r.maxNames = 10
 	asked := map[string]int{}
 	r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
 		asked[name]++
@@ -161,12 +163,13 @@ func TestRecentNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestParallelLookups: at most Config.Parallel look-ups run at the same time, and a caller
+// TestParallelLookups: a bounded number of look-ups run at the same time, and a caller
 // whose context ends while it waits gets ErrServer.
 func TestParallelLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parallel = 4
-		r := open(t, Config{Parallel: parallel})
+		r := open(t, "")
+		r.asking = make(chan struct{}, parallel)
 		var under, most atomic.Int32
 		r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
 			if now := under.Add(1); now > most.Load() {
@@ -206,7 +209,8 @@ func TestParallelLookups(t *testing.T) {
 // ever answered.
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := open(t, Config{TTL: time.Second})
+		r := open(t, "")
+		r.ttl = time.Second
 		dead := false // whether the name server is dead
 		r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
 			if dead || name != "good.test." {
@@ -252,7 +256,7 @@ func TestServerThatAnswersNothing(t *testing.T) {
 // kept for the name.
 func TestNoDescriptors(t *testing.T) {
 	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return addrs("192.0.2.1") })
-	r := open(t, Config{Server: server.Addr})
+	r := open(t, server.Addr)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -275,10 +279,10 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-func TestNewNamesEveryFault(t *testing.T) {
+func TestNewNamesTheFault(t *testing.T) {
 	for _, server := range []string{"dns.test", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:x", ":53", "udp://1.2.3.4"} {
-		if _, err := New(Config{Server: server, TTL: -1}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", server)) || !strings.Contains(err.Error(), "TTL") {
-			t.Errorf("New with the server %q: %v, want an error that names it and TTL", server, err)
+		if _, err := New(server); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", server)) {
+			t.Errorf("New with the server %q: %v, want an error that names it", server, err)
 		}
 	}
 	for server, want := range map[string]string{"1.2.3.4": "1.2.3.4:53", "1.2.3.4:54": "1.2.3.4:54", "::1": "[::1]:53", "[::1]": "[::1]:53", "[::1]:54": "[::1]:54"} {

@@ -21,7 +21,7 @@ type Answer func(name string, earlier int) []netip.Addr
 
 // Server is a DNS server.
 type Server struct {
-	Addr string // the address on which it listens, for resolve.Config.Server
+	Addr string // the address on which it listens, for resolve.New
 
 	answer  Answer
 	delay   atomic.Int64 // in ns
