@@ -18,9 +18,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// maxSitemaps bounds the sitemaps of one robots.txt.
-const maxSitemaps = 100
-
 // wellKnown are the paths that are tried if robots.txt names no sitemap. Sitemaps at other
 // paths are too rare to request such paths from every host.
 var wellKnown = []string{"/sitemap.xml", "/sitemap_index.xml"}
@@ -70,11 +67,7 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 	if len(named) == 0 {
 		named = wellKnown
 	}
-	if len(named) > maxSitemaps {
-		h.cfg.Logger.Warn("robots.txt names too many sitemaps: the first ones are taken", slog.String("origin", origin),
-			slog.Int("named", len(named)), slog.Int("taken", maxSitemaps))
-	}
-	for _, ref := range named[:min(len(named), maxSitemaps)] {
+	for _, ref := range named {
 		if url, err := h.cfg.Canon.Join(file, ref); err == nil {
 			offers = append(offers, frontier.Offer{
 				URL: url.String(), Host: h.cfg.Canon.HostKey(url),

@@ -11,7 +11,7 @@ import (
 )
 
 // MaxSitemaps is the maximum number of sitemaps of a robots.txt that are kept.
-const MaxSitemaps = 1000
+const MaxSitemaps = 100
 
 // Parse compiles the rules of body for the crawler with this product token
 // (ProductToken). It accepts any text; text that is no robots.txt allows
