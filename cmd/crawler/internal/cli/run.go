@@ -182,7 +182,11 @@ func (r *running) announce(ctx context.Context, c *console) error {
 		return err
 	}
 	stats := st.Stats
-	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
+	verb := "resuming"
+	if r.Redis != nil { // other workers may run
+		verb = "joining"
+	}
+	fmt.Fprintf(w, "%s %s: %s, %s queued\n", verb, where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if r.paused = stats.Paused; r.paused {
 		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
 	}
