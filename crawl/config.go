@@ -34,7 +34,7 @@ type Redis struct {
 
 // Postgres names a database.
 type Postgres struct {
-	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE, or text such as "host=h user=u"
+	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE
 	Password  string // replaces the password in URL; empty means the one in URL
 	NoMigrate bool   // do not bring the schema up to date
 }

@@ -97,31 +97,22 @@ func (p *Postgres) database() (*engine.Database, error) {
 	if p == nil {
 		return nil, nil
 	}
-	d := &engine.Database{DSN: p.URL, Where: "postgres", NoMigrate: p.NoMigrate}
 	target, err := url.Parse(p.URL)
-	isURL := err == nil && (target.Scheme == "postgres" || target.Scheme == "postgresql")
 	switch {
-	case isURL && target.User == nil && target.Host != "" && strings.Contains(p.URL, "@"):
+	case err != nil || target.Scheme != "postgres" && target.Scheme != "postgresql":
+		return nil, errors.New(wantPostgres)
+	case target.User == nil && target.Host != "" && strings.Contains(p.URL, "@"):
 		// In postgres://user:12/x@host/db, url.Parse takes the user for the host, and the
 		// beginning of the password, 12, for the port. Messages would show both.
 		return nil, errors.New(wantPostgres + ": it has an @ behind a / ? or #; " +
 			"write such a character of a user or password as %2F, %3F or %23, and an @ that is not before the host as %40")
-	case isURL:
-		d.Where = withoutSecrets(p.URL)
-		if target.User != nil {
-			d.DSN = target.String() // escaped, because the driver takes the text after the first @ for a host
-		}
-	case strings.Contains(p.URL, "://") || !strings.Contains(p.URL, "="):
-		return nil, errors.New(wantPostgres)
 	}
-	if p.Password == "" {
-		return d, nil
-	}
-	if isURL {
+	if p.Password != "" {
 		target.User = url.UserPassword(target.User.Username(), p.Password)
-		d.DSN = target.String()
-	} else {
-		d.DSN += " password='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(p.Password) + "'"
+	}
+	d := &engine.Database{DSN: p.URL, Where: withoutSecrets(p.URL), NoMigrate: p.NoMigrate}
+	if target.User != nil {
+		d.DSN = target.String() // escaped, because the driver takes the text after the first @ for a host
 	}
 	return d, nil
 }
@@ -132,15 +123,8 @@ func (p *Postgres) Validate() error {
 	return err
 }
 
-// Where returns the database's URL without secrets. It returns "postgres" if p.URL is a text
-// such as "host=h user=u".
-func (p *Postgres) Where() string {
-	d, err := p.database()
-	if err != nil {
-		return "postgres"
-	}
-	return d.Where
-}
+// Where returns the database's URL without secrets.
+func (p *Postgres) Where() string { return withoutSecrets(p.URL) }
 
 // withoutSecrets returns a URL without its user and its query. A password can contain
 // any character, so everything up to the last @ is removed.

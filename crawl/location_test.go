@@ -1,6 +1,9 @@
 package crawl
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestWithoutSecrets: a URL is shown without credentials, whatever they contain.
 func TestWithoutSecrets(t *testing.T) {
@@ -19,15 +22,16 @@ func TestWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestPostgresPassword: the password is added to each form of Postgres.URL.
+// TestPostgresPassword: Postgres.Password replaces the password in Postgres.URL, and another
+// form of the URL is refused without showing it.
 func TestPostgresPassword(t *testing.T) {
-	for dsn, want := range map[string]string{
-		"postgres://u:other@h:1/d?sslmode=disable": "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable",
-		"host=h user=u": `host=h user=u password='it\'s /\\@'`,
-	} {
-		d, err := (&Postgres{URL: dsn, Password: `it's /\@`}).database()
-		if err != nil || d.DSN != want {
-			t.Errorf("%s becomes %s (%v), want %s", dsn, d.DSN, err, want)
+	db := Postgres{URL: "postgres://u:other@h:1/d?sslmode=disable", Password: `it's /\@`}
+	if d, err := db.database(); err != nil || d.DSN != "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable" {
+		t.Errorf("database of %s = %+v (%v), want the password in its DSN", db.URL, d, err)
+	}
+	for _, text := range []string{"host=h user=u password=hush", "http://u:hush@h/", "postgres://u:12/hush@h/d", "u:hush@h"} {
+		if err := (&Postgres{URL: text}).Validate(); err == nil || !strings.Contains(err.Error(), wantPostgres) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("Validate of %s = %v, want %q", text, err, wantPostgres)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // unrelated matches the lines of stderr that are not about the fault.
-var unrelated = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
+var unrelated = regexp.MustCompile(`^(crawling into|resuming|joining|Try 'crawler) `)
 
 // check compares the exit code and the message of a failed run with the expected ones.
 func (m misfortune) check(t *testing.T, e end) {

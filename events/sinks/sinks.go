@@ -5,13 +5,11 @@ package sinks
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/kafka"
 	"github.com/bloomfrontier/crawler/events/nats"
 	"github.com/bloomfrontier/crawler/events/webhook"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
 // Config has the settings of all sinks. Open returns an error if a field other than Stdout
@@ -186,16 +185,9 @@ func tlsConfig(encrypted bool, trust *tls.Config) *tls.Config {
 // authorities returns a configuration that trusts the certificates of a file, in addition
 // to the system's.
 func authorities(path string) (*tls.Config, error) {
-	text, err := os.ReadFile(path)
+	roots, err := get.RootCAs(path)
 	if err != nil {
-		return nil, fmt.Errorf("sink: certificates of authorities: %w", err)
+		return nil, fmt.Errorf("sink: %s: %w", path, err)
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool() // a system without authorities of its own
-	}
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("sink: %s has no certificate", path)
-	}
-	return &tls.Config{RootCAs: pool}, nil
+	return &tls.Config{RootCAs: roots}, nil
 }

@@ -95,16 +95,12 @@ func NewRules(rules ...Rule) (*Rules, error) {
 	return r, nil
 }
 
-// className matches a rule with the name of its class before it.
+// className matches a rule with the name of its class before it, such as "gov: host=*.gov".
 var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 
-// Named reports whether text consists of the name of a class and a rule, such as "gov:
-// host=*.gov".
-func Named(text string) bool { return className.MatchString(text) }
-
 // ParseTexts parses the rules of settings and flags. Each text is the name of a class and a
-// rule, as in Named, or a comma-separated list of rules without names, or "none". A comma within
-// brackets or after a backslash belongs to an expression. The error names all faults.
+// rule, such as "gov: host=*.gov", or a comma-separated list of rules without names, or "none". A
+// comma within brackets or after a backslash belongs to an expression. The error names all faults.
 func ParseTexts(texts []string) (*Rules, error) {
 	var rules []Rule
 	var errs []error

@@ -54,14 +54,6 @@ func TestResumeLineOfConnections(t *testing.T) {
 			},
 		},
 		{
-			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", `host=i user=v password='hu\'sh' dbname=d`},
-			environ: []string{"PGPASSWORD=hush"},
-			line:    "--redis redis://h --name n --postgres 'host=i user=v dbname=d' --dir w",
-			notes: []string{
-				"the password of Postgres was in --postgres and is not shown: put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE",
-			},
-		},
-		{
 			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", "postgres://v@i/d"},
 			environ: []string{"PGPASSWORD=hush"},
 			line:    "--redis redis://h --name n --postgres postgres://v@i/d --dir w",

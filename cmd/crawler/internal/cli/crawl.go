@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
@@ -66,11 +67,11 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	}
 	reading, endReading := context.WithCancel(ctx)
 	defer endReading()
-	seeds, err := newSeedReader(reading, args, p.options.seeds, s.in)
+	given, err := seeds.Open(reading, args, p.options.seeds, s.in)
 	if err != nil {
 		return usage(err)
 	}
-	defer seeds.close()
+	defer given.Close()
 	var filled atomic.Pointer[crawl.Crawl]
 	keeper := newKeeper(uint64(p.memory), func() uint64 {
 		if c := filled.Load(); c != nil {
@@ -79,7 +80,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		return 0
 	})
 	config.Scarce, config.Cache = keeper.scarce, cacheOf(uint64(p.memory))
-	r := &running{plan: p, console: c, files: files, log: config.Logger, seeds: seeds}
+	r := &running{plan: p, console: c, files: files, log: config.Logger, given: given}
 	config.Resume = r.resume
 	opened, err := crawl.Open(crash.WithSizes(ctx, p.sizes), config)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -62,7 +63,7 @@ func (s streams) confirm(ctx context.Context, at location) error {
 		return usage(errors.New("deletion is not confirmed: type the name on a terminal, or use --yes"))
 	}
 	fmt.Fprintf(s.err, "This removes %s for good. Type its name to go on: ", at)
-	line, _ := bufio.NewReader(interruptible(ctx, in)).ReadString('\n')
+	line, _ := bufio.NewReader(seeds.Interruptible(ctx, in)).ReadString('\n')
 	if strings.TrimSpace(line) != at.Redis.Name {
 		return &exitError{exitFailed, errors.New("nothing was removed")}
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/internal/exact"
@@ -78,35 +77,4 @@ func (l *ruleList) GetSlice() []string {
 		texts = append(texts, text)
 	}
 	return texts
-}
-
-// ruleTexts returns the value of --exact in the config file, which is a list of rules. A
-// rule with a name is written "NAME: RULE".
-func ruleTexts(node *yaml.Node) (texts []string, err error) {
-	items := []*yaml.Node{node}
-	if node.Kind == yaml.SequenceNode {
-		items = node.Content
-	}
-	for _, item := range items {
-		if item.Kind == yaml.ScalarNode {
-			texts = append(texts, item.Value)
-			continue
-		}
-		if item.Kind != yaml.MappingNode {
-			return nil, errors.New("want rules, each alone or as \"name: rule\"")
-		}
-		for key, rule := range pairs(item) {
-			text := key.Value + ": " + rule.Value
-			if rule.Kind != yaml.ScalarNode || !exact.Named(text) {
-				return nil, errors.New("want \"name: rule\" with a name of letters, digits, - and _")
-			}
-			texts = append(texts, text)
-		}
-	}
-	return texts, nil
-}
-
-// windowTexts returns the value of --window in the config file.
-func windowTexts(node *yaml.Node) ([]string, error) {
-	return namedTexts(node, errors.New(`want classes with times, such as "seeds: 24h"`))
 }

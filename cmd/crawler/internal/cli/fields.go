@@ -20,11 +20,6 @@ func checkField(text string) error {
 	return err
 }
 
-// fieldTexts returns the value of --field in the config file.
-func fieldTexts(node *yaml.Node) ([]string, error) {
-	return namedTexts(node, errors.New(`want names with sources, such as "price: .price | number"`))
-}
-
 // readFields reads the fields of the config file: a list of URL patterns, each with
 // its fields.
 func (l *layers) readFields(name string, node *yaml.Node) error {
@@ -47,7 +42,7 @@ func (l *layers) readFields(name string, node *yaml.Node) error {
 				_, err := regexp.Compile(g.URL)
 				fault(value, err)
 			case key.Value == "fields":
-				texts, err := fieldTexts(value)
+				texts, err := texts(value, nameSeparators["field"])
 				fault(value, err)
 				for _, text := range texts {
 					fault(value, fields.Check(text))

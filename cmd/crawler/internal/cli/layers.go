@@ -188,16 +188,7 @@ func (l *layers) readFile(name string) error {
 		case l.flags.Lookup(key.Value) == nil || slices.Contains(noKeys, key.Value):
 			errs = append(errs, fmt.Errorf("%s: unknown key %q%s", source, key.Value, didYouMean("", key.Value, l.names(noKeys))))
 		default:
-			read := scalars
-			switch key.Value {
-			case "exact":
-				read = ruleTexts
-			case "window":
-				read = windowTexts
-			case "field":
-				read = fieldTexts
-			}
-			values, err := read(node)
+			values, err := texts(node, nameSeparators[key.Value])
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", source, key.Value, err))
 				break
@@ -220,34 +211,39 @@ func pairs(mapping *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// scalars returns a node's value, or the values of a list.
-func scalars(node *yaml.Node) ([]string, error) {
-	items := []*yaml.Node{node}
-	if node.Kind == yaml.SequenceNode {
-		items = node.Content
-	}
-	values := []string{}
-	for _, item := range items {
-		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
-			return nil, errors.New("want a value or a list of values")
-		}
-		values = append(values, item.Value)
-	}
-	return values, nil
-}
+// nameSeparators are the separators between names and values in the flags whose values can
+// have names. In the config file, such a value can also be a map.
+var nameSeparators = map[string]string{"exact": ": ", "window": "=", "field": "="}
 
-// namedTexts returns the values of a flag whose elements are NAME=TEXT. The node is a map
-// from names to texts, or one that the function scalars can read. If a text in the map is
-// not a scalar, namedTexts returns the error fault.
-func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
-	if node.Kind != yaml.MappingNode {
-		return scalars(node)
+// texts returns the value of a node, or the values of a list. If separator is not empty, the
+// node can also have maps. Each of their entries becomes one text, with the separator between
+// the name and the value.
+func texts(node *yaml.Node, separator string) (values []string, err error) {
+	fault := errors.New("want a value or a list of values")
+	if separator != "" {
+		fault = errors.New("want a value or a list of values, each alone or after a name, as in \"name: value\"")
 	}
-	for name, text := range pairs(node) {
-		if text.Kind != yaml.ScalarNode {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
+		return []string{node.Value}, nil
+	case node.Kind == yaml.MappingNode && separator != "":
+		for name, text := range pairs(node) {
+			if text.Kind != yaml.ScalarNode {
+				return nil, fault
+			}
+			values = append(values, name.Value+separator+text.Value)
+		}
+		return values, nil
+	case node.Kind != yaml.SequenceNode:
+		return nil, fault
+	}
+	values = []string{}
+	for _, item := range node.Content {
+		more, err := texts(item, separator)
+		if err != nil || item.Kind == yaml.SequenceNode {
 			return nil, fault
 		}
-		values = append(values, name.Value+"="+text.Value)
+		values = append(values, more...)
 	}
 	return values, nil
 }

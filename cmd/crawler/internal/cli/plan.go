@@ -148,7 +148,7 @@ func (p *plan) config() (crawl.Config, error) {
 		c.Requests.InsecureHosts = append(c.Requests.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
 	}
 	if p.ca != "" {
-		roots, err := rootCAs(p.ca)
+		roots, err := get.RootCAs(p.ca)
 		errs = append(errs, err)
 		c.Requests.RootCAs = roots
 	}

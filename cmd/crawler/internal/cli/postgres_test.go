@@ -54,16 +54,15 @@ func TestPostgresPasswordFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, dsn := range []string{"postgres://u:other@h:1/d?sslmode=disable", "host=h user=u password=other"} {
-		f := &postgresFlags{postgres: dsn, postgresPassword: name}
-		db, err := f.database()
-		if err != nil || db.URL != dsn || db.Password != `it's /\@` {
-			t.Errorf("database of %s = %+v (%v), want this URL, and the password of the file", dsn, db, err)
-		}
-		at := location{Location: crawl.Location{Postgres: db}, names: &sharedFlags{postgresFlags: *f}}
-		if line := at.command("status"); strings.Contains(line, "other") {
-			t.Errorf("%s is shown as %q, want no password in it", dsn, line)
-		}
+	const dsn = "postgres://u:other@h:1/d?sslmode=disable"
+	f := &postgresFlags{postgres: dsn, postgresPassword: name}
+	db, err := f.database()
+	if err != nil || db.URL != dsn || db.Password != `it's /\@` {
+		t.Errorf("database = %+v (%v), want %s and the password of the file", db, err, dsn)
+	}
+	at := location{Location: crawl.Location{Postgres: db}, names: &sharedFlags{postgresFlags: *f}}
+	if line := at.command("status"); strings.Contains(line, "other") {
+		t.Errorf("%s is shown as %q, want no password in it", dsn, line)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -28,7 +29,7 @@ type running struct {
 	console *console
 	files   runFiles
 	log     *slog.Logger
-	seeds   *seedReader
+	given   *seeds.Reader    // the seeds of the command line
 	dir     string           // the directory of this process's records
 	fed     crawl.SeedCounts // set before Run returns
 	paused  bool             // whether the crawl was paused when the run began
@@ -69,9 +70,9 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 	done := r.Feed()
 	go func() {
 		var counts crawl.SeedCounts
-		err := r.markKnown(ctx, r.Crawl)
+		err := r.markKnown(ctx)
 		if err == nil {
-			counts, err = feed(ctx, r.seeds, r.Handle, r.console)
+			counts, err = seeds.Add(ctx, r.given, r.Handle, r.console)
 		}
 		if ctx.Err() != nil {
 			err = nil
@@ -84,6 +85,28 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 		ended <- err
 	}()
 	return ended
+}
+
+// markKnown marks the URLs of --known as seen, before any seed is added. A resumed run
+// marks them again, because the file might have grown.
+func (r *running) markKnown(ctx context.Context) error {
+	if r.known == "" {
+		return nil
+	}
+	list, err := seeds.Open(ctx, nil, r.known, nil)
+	if err == nil {
+		var known seeds.Known
+		known, err = seeds.MarkSeen(ctx, list, r.Crawl, r.console)
+		err = errors.Join(err, list.Close())
+		if err == nil && !r.quiet {
+			fmt.Fprintf(r.console, "known: %s, %s of them new here, %s malformed\n",
+				human.Plural(known.URLs, "URL"), human.Commas(known.Fresh), human.Plural(known.Malformed, "line"))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--known: %w", err)
+	}
+	return nil
 }
 
 // failure adds an exit code and advice for the user to the error of a run.
@@ -150,7 +173,8 @@ func (r *running) announce(ctx context.Context, c *console) error {
 		return nil
 	}
 	var st report.Status
-	err := untilAvailable(ctx, c, "the crawl waits", func() (err error) {
+	waits := func(err error) { fmt.Fprintf(c, "the crawl waits: %v\n", err) }
+	err := crawl.UntilAvailable(ctx, waits, func() (err error) {
 		st, err = r.Status(context.WithoutCancel(ctx))
 		return err
 	})
@@ -158,7 +182,11 @@ func (r *running) announce(ctx context.Context, c *console) error {
 		return err
 	}
 	stats := st.Stats
-	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
+	verb := "resuming"
+	if r.Redis != nil { // other workers may run
+		verb = "joining"
+	}
+	fmt.Fprintf(w, "%s %s: %s, %s queued\n", verb, where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if r.paused = stats.Paused; r.paused {
 		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
 	}

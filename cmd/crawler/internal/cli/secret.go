@@ -2,7 +2,6 @@ package cli
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -57,13 +56,10 @@ func shownRedis(raw string) (shown string, hasSecret bool) {
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns dsn with the user and without passwords. The DSN is a Postgres
-// URL, or keywords with values. hasSecret reports whether it has a password.
-func shownPostgres(dsn string) (shown string, hasSecret bool) {
-	if !strings.Contains(dsn, "://") {
-		return shownKeywords(dsn)
-	}
-	target, err := url.Parse(dsn)
+// shownPostgres returns the URL of a Postgres with its user and without passwords. hasSecret
+// reports whether it has a password.
+func shownPostgres(raw string) (shown string, hasSecret bool) {
+	target, err := url.Parse(raw)
 	if err != nil {
 		return "", true // another check refuses this URL
 	}
@@ -75,7 +71,7 @@ func shownPostgres(dsn string) (shown string, hasSecret bool) {
 		}
 	}
 	query := target.Query()
-	for _, name := range postgresSecrets {
+	for _, name := range []string{"password", "sslpassword"} {
 		if query.Has(name) {
 			hasSecret = true
 			query.Del(name)
@@ -83,42 +79,4 @@ func shownPostgres(dsn string) (shown string, hasSecret bool) {
 		}
 	}
 	return target.String(), hasSecret
-}
-
-// postgresSecrets are the connection parameters of Postgres that are secret.
-var postgresSecrets = []string{"password", "sslpassword"}
-
-// shownKeywords is like shownPostgres, for keywords and values: host=h password='p w'.
-func shownKeywords(dsn string) (shown string, hasSecret bool) {
-	const space = " \t\n\r\v\f"
-	var kept []string
-	for rest := strings.TrimLeft(dsn, space); rest != ""; rest = strings.TrimLeft(rest, space) {
-		name, after, found := strings.Cut(rest, "=")
-		if !found { // not a keyword with a value, so the driver refuses it
-			return strings.Join(kept, " "), true
-		}
-		name, after = strings.Trim(name, space), strings.TrimLeft(after, space)
-		quoted := strings.HasPrefix(after, "'")
-		end := 0
-		if quoted {
-			end = 1
-		}
-		for end < len(after) && (quoted && after[end] != '\'' || !quoted && !strings.ContainsRune(space, rune(after[end]))) {
-			if after[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if quoted {
-			end++
-		}
-		end = min(end, len(after))
-		if slices.Contains(postgresSecrets, strings.ToLower(name)) {
-			hasSecret = true
-		} else {
-			kept = append(kept, name+"="+after[:end])
-		}
-		rest = after[end:]
-	}
-	return strings.Join(kept, " "), hasSecret
 }

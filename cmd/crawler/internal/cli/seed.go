@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // newSeed returns the command that adds seeds to a crawl, running or not.
@@ -30,16 +34,16 @@ func newSeed(s streams) *cobra.Command {
 			return usage(err)
 		}
 		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
-			seeds, err := newSeedReader(ctx, args, file, s.in)
+			r, err := seeds.Open(ctx, args, file, s.in)
 			if err != nil {
 				return usage(err)
 			}
-			defer seeds.close()
+			defer r.Close()
 			release, err := c.Keep(ctx)
 			if err != nil {
 				return err
 			}
-			counts, err := feed(ctx, seeds, c.Handle, s.err)
+			counts, err := seeds.Add(ctx, r, c.Handle, s.err)
 			if err = errors.Join(err, release()); err != nil {
 				return err
 			}
@@ -52,4 +56,19 @@ func newSeed(s streams) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// checkArguments returns an error for arguments that are names of files.
+func checkArguments(args []string) error {
+	var errs []error
+	for _, arg := range args {
+		if seed.HasScheme(arg) {
+			continue
+		}
+		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
+			errs = append(errs, fmt.Errorf("argument %q is a file here, want --seeds %s to read seeds from it (or https://%s for the host)",
+				arg, shellQuote(arg), strings.TrimLeft(arg, "/")))
+		}
+	}
+	return errors.Join(errs...)
 }

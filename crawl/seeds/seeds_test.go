@@ -1,4 +1,4 @@
-package cli
+package seeds
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // readSeeds reads a file with this content. It returns the seeds and the faults of the
@@ -29,14 +28,14 @@ func readSeeds(t *testing.T, content []byte) (seeds, faults []string, end error)
 	if err := os.WriteFile(name, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := newSeedReader(t.Context(), nil, name, nil)
+	r, err := Open(t.Context(), nil, name, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer r.close()
+	defer r.Close()
 	for {
-		line, err := r.next()
-		var fault lineError
+		line, err := r.Next()
+		var fault *LineError
 		switch {
 		case errors.Is(err, io.EOF):
 			return seeds, faults, nil
@@ -45,13 +44,13 @@ func readSeeds(t *testing.T, content []byte) (seeds, faults []string, end error)
 		case err != nil:
 			return seeds, faults, err
 		default:
-			seeds = append(seeds, line.text+" "+strings.TrimPrefix(line.source, name))
+			seeds = append(seeds, line.Text+" "+strings.TrimPrefix(line.Source, name))
 		}
 	}
 }
 
 func TestSeedFile(t *testing.T) {
-	long := strings.Repeat("x", maxSeedLine+10)
+	long := strings.Repeat("x", maxLine+10)
 	for content, want := range map[string]struct{ seeds, faults string }{
 		"":                             {"", ""},
 		"a":                            {"a :1", ""},
@@ -106,7 +105,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 		n++
 		return copy(p, fmt.Appendf(nil, "http://h%d.test/page/%d\n", n%1000, n)), nil
 	})
-	r, err := newSeedReader(t.Context(), nil, "-", source)
+	r, err := Open(t.Context(), nil, "-", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,19 +117,19 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 	before := heap()
 	for i := range lines {
-		if _, err := r.next(); err != nil {
+		if _, err := r.Next(); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)
 		}
 	}
 	if grown := int64(heap()) - int64(before); grown > 1<<20 {
 		t.Errorf("the heap grew by %d bytes over %d lines, want less than 1 MiB", grown, lines)
 	}
-	if _, err := r.next(); !errors.Is(err, io.EOF) {
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("next after the last line: %v, want io.EOF", err)
 	}
 }
 
-// seedFunc is a seeder. Both of its methods call the function.
+// seedFunc is an Adder. Both of its methods call the function.
 type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
 
 func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
@@ -143,13 +142,13 @@ func (f seedFunc) SeedChecked(_ context.Context, seeds []string) ([]crawl.SeedAn
 // TestSeedsOfASlowPipe: seeds from a pipe are offered before the next line is read.
 func TestSeedsOfASlowPipe(t *testing.T) {
 	out, in := io.Pipe()
-	r, err := newSeedReader(t.Context(), nil, "-", out)
+	r, err := Open(t.Context(), nil, "-", out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	offered := make(chan []string)
 	go func() {
-		_, _ = feed(t.Context(), r, seedFunc(func(seeds []string) ([]crawl.SeedAnswer, error) {
+		_, _ = Add(t.Context(), r, seedFunc(func(seeds []string) ([]crawl.SeedAnswer, error) {
 			offered <- seeds
 			return make([]crawl.SeedAnswer, len(seeds)), nil
 		}), io.Discard)
@@ -201,7 +200,7 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 			return replies, nil
 		})
 		var stderr strings.Builder
-		counts, err := feed(t.Context(), &seedReader{args: []string{"http://a.test/", "http://b.test/"}}, offer, &stderr)
+		counts, err := Add(t.Context(), &Reader{args: []string{"http://a.test/", "http://b.test/"}}, offer, &stderr)
 		if err != nil || counts.Added != 2 || !slices.Equal(got, []string{"http://a.test/", "http://b.test/"}) {
 			t.Errorf("after the outage: offered %q, counts %+v, error %v; want both seeds added once", got, counts, err)
 		}
@@ -211,8 +210,8 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 		begun = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := feed(ctx, &seedReader{args: []string{"http://c.test/"}}, offer, &stderr); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("feed after the end of ctx = %v, want %v", err, context.DeadlineExceeded)
+		if _, err := Add(ctx, &Reader{args: []string{"http://c.test/"}}, offer, &stderr); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Add after the end of ctx = %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
 }
@@ -234,7 +233,7 @@ func (a *away) MarkSeen(_ context.Context, urls []string) (fresh int, faults []e
 			fresh++
 		}
 	}
-	return fresh, nil, nil
+	return fresh, make([]error, len(urls)), nil
 }
 
 // TestKnownOutlivesAnOutage: the URLs of --known wait for a store that is unavailable,
@@ -244,35 +243,30 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	if err := os.WriteFile(name, []byte("http://a.test/\nhttp://b.test/\nhttp://a.test/\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	plain, err := canon.New(canon.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(time.Hour)}
 		var stderr strings.Builder
-		r := &running{plan: &plan{options: &options{known: name}, canon: plain}, console: newConsole(&stderr, false)}
-		if err := r.markKnown(t.Context(), store); err != nil {
+		r, err := Open(t.Context(), nil, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		known, err := MarkSeen(t.Context(), r, store, &stderr)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"http://a.test/", "http://b.test/"}; !slices.Equal(store.known, want) {
 			t.Errorf("URLs marked as known: %q, want %q", store.known, want)
 		}
-		if n := strings.Count(stderr.String(), "known URLs wait"); n != 1 || !strings.Contains(stderr.String(), "3 URLs, 2 of them new here") {
-			t.Errorf("stderr, want one notice that URLs wait, and that 2 of 3 URLs are new:\n%s", stderr.String())
+		if n := strings.Count(stderr.String(), "known URLs wait"); n != 1 {
+			t.Errorf("stderr says %d times that URLs wait, want once:\n%s", n, stderr.String())
+		}
+		if want := (Known{URLs: 3, Fresh: 2}); known != want {
+			t.Errorf("MarkSeen = %+v, want %+v", known, want)
 		}
 	})
 }
 
-// TestSeedsText: the result of seedsText has the canonical URLs of the seeds, and is short
-// even for many seeds. If the seeds differ, so do the results.
-func TestSeedsText(t *testing.T) {
-	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
-		t.Errorf("seedsText = %s, want %s", got, want)
-	}
-	many := slices.Repeat([]string{"http://a.test/a/long/path"}, 1000)
-	one, other := seedsText(many, ""), seedsText(append(many, "http://a.test/b"), "")
-	if one == other || len(one) > maxSeedsText || !strings.HasPrefix(one, "http://a.test/a/long/path http") {
-		t.Errorf("seedsText of 1,000 seeds = %q, and with one more seed %q; want two texts of at most %d bytes", one, other, maxSeedsText)
-	}
-}
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
