@@ -40,6 +40,7 @@ func TestFlagFaults(t *testing.T) {
 		{"fpr --budget -1s", []string{"--budget", "want a time of more than 0"}},
 		{"fpr --fpr 1e-13", []string{"--fpr", "want a probability from 1e-12"}},
 		{"fpr --redis http://x", []string{"want redis://"}}, // package cli does not show the value
+		{"fpr --redis redis://x,y", []string{"want a single server"}},
 		{"fpr --postgres mysql://y", []string{"want postgres://"}},
 		{"fpr --unknown", []string{"unknown"}},
 		{"broad --hosts 1e9", []string{"--hosts", "want a whole number from 1 to 10M"}},

@@ -159,8 +159,12 @@ func (h *host) close() error {
 }
 
 func checkRedis(text string) error {
-	if _, err := redisstore.ParseURL(text); err != nil {
+	options, err := redisstore.ParseURL(text)
+	if err != nil {
 		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
+	}
+	if len(options.Addrs) > 1 {
+		return errors.New("want a single server, not a cluster")
 	}
 	return nil
 }
