@@ -29,7 +29,7 @@ func (r *Report) facts() []string {
 	if r.Commit != "" {
 		version += ", commit " + r.Commit
 	}
-	facts := []string{"version: " + version + ", " + r.Machine.Go, "machine: " + r.Machine.String()}
+	facts := []string{"version: " + version + ", " + r.Go, "machine: " + r.Machine}
 	for _, s := range r.Servers {
 		whose := "named on the command line, so others may use it too"
 		if s.Private {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,7 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	}
 	r := &report.Report{
 		Format: report.Format, Command: o.line(chosen), Version: o.version, Commit: report.Commit(), Began: time.Now().UTC(),
-		Budget: o.budget.Seconds(), Seed: o.seed, Machine: report.ThisMachine(), Servers: []report.Server{},
+		Budget: o.budget.Seconds(), Seed: o.seed, Go: runtime.Version(), Machine: report.Machine(), Servers: []report.Server{},
 	}
 	h, err := openHost(ctx, o)
 	if err != nil {
