@@ -1,8 +1,8 @@
 // Package speed measures two rates. The first is the number of links per second that a set
 // or store can take: for each link it decides whether the link is new. The second is the
 // number of pages per second that go through a crawl's queue: each page is leased and
-// completed. The package also measures how long callers wait, and how much processor time,
-// network traffic and server log the calls take.
+// completed. The package also measures how long callers wait, and how much processor time
+// of a server, network traffic and server log the calls take.
 //
 // It owns the workloads and the counting. Package sets opens the sets. Package speed
 // checks no promise (docs/design/promises.md), because rates of different or busy
@@ -40,12 +40,11 @@ func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, H
 
 // used has the headings of the last columns: the waiting times of calls, and the resources
 // per item.
-var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
+var used = []string{"p50 ms", "p99 ms", "server µs", "wire B", "log B"}
 
 const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are
-percentiles of the time of a call. The other columns are for each %s: the processor time of this process, which includes
-the callers ("own µs"), the processor time of the server, the bytes sent to the server and received from it ("wire B"),
-and the bytes of the server's log.`
+percentiles of the time of a call. The other columns are for each %s: the processor time of the server, the bytes sent to
+the server and received from it ("wire B"), and the bytes of the server's log.`
 
 // Seen returns the steps that measure how fast sets decide whether links are new, and
 // the section of the steps.
@@ -162,5 +161,5 @@ func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64,
 	}
 	cells := append([]report.Cell{report.Words(kind.Name), report.Count(uint64(n)), report.Count(batch)}, extra...)
 	table.Row(append(cells, report.Count(m.items), report.Fixed(m.rate(), 0), report.Number(m.quantile(0.5), 3), report.Number(m.quantile(0.99), 3),
-		each(float64(m.own.Nanoseconds())/1e3, 2), each(float64(m.server.CPU.Nanoseconds())/1e3, 2), each(m.server.Wire, 0), each(m.server.Log, 0))...)
+		each(float64(m.server.CPU.Nanoseconds())/1e3, 2), each(m.server.Wire, 0), each(m.server.Log, 0))...)
 }
