@@ -20,9 +20,8 @@ import (
 
 // Kind is one way to remember links.
 type Kind struct {
-	Name    string
-	Batches []uint64 // numbers of links per call that are measured; nil means 4 and 100
-	Open    func(ctx context.Context, plan Plan) (*Set, error)
+	Name string
+	Open func(ctx context.Context, plan Plan) (*Set, error)
 }
 
 // Plan is the configuration of a filter. Exact sets ignore it.

@@ -184,7 +184,7 @@ func TestSpeedRows(t *testing.T) {
 	// second number is callers × links per page.
 	rows := []int{2 * 3 * 2 * 2, 3 * 2}
 	if !strings.Contains(out, "pgstore: no --postgres") {
-		rows[0] += 3 * 3 * 2
+		rows[0] += 3 * 2 * 2
 	}
 	for i, want := range rows {
 		if rows := len(r.Sections[i].Tables[0].Rows); rows != want {
