@@ -43,7 +43,7 @@ type Server struct {
 type Section struct {
 	Name     string     `json:"name"` // the name of the subcommand
 	Title    string     `json:"title"`
-	About    string     `json:"about"` // how the figures were measured: paragraphs and lists, separated by empty lines
+	About    string     `json:"about"` // how the figures were measured, in Markdown
 	Promises []*Promise `json:"promises"`
 	Tables   []*Table   `json:"tables"`
 	Plots    []*Plot    `json:"plots"`
