@@ -99,8 +99,6 @@ func (o *options) addTo(f *pflag.FlagSet) {
 
 // addBroad declares the flags that concern only the crawl of many hosts.
 func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
-	f.Var((*human.Count)(&c.Hosts), "hosts", "broad: hosts of the web (default 20k)")
-	restrict.Within(f, "hosts", &c.Hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
 	f.StringSliceVar(&c.Concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
 	restrict.Check(f, "concurrency", func(text string) error {
 		if n, err := strconv.Atoi(text); text != benchcrawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
@@ -113,11 +111,8 @@ func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
 	f.BoolVar(&c.TLS, "tls", false, "broad: crawl over TLS, too")
 }
 
-// Bounds of --hosts and --concurrency.
-const (
-	maxBroadHosts  = 10_000_000
-	maxConcurrency = 100_000
-)
+// maxConcurrency bounds --concurrency.
+const maxConcurrency = 100_000
 
 func names() []string {
 	var all []string
@@ -242,7 +237,6 @@ func (o *options) line(chosen []string) string {
 	add(o.keys != 0, "--n", o.keys.String())
 	add(o.fpr != 0, "--fpr", o.fpr.String())
 	add(o.html != "", "--html", o.html)
-	add(o.broad.Hosts != 0, "--hosts", (*human.Count)(&o.broad.Hosts).String())
 	add(len(o.broad.Concurrency) > 0, "--concurrency", strings.Join(o.broad.Concurrency, ","))
 	add(o.broad.Time != 0, "--each", o.broad.Time.String())
 	add(o.broad.TLS, "--tls")
