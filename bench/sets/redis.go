@@ -29,8 +29,8 @@ type Redis struct {
 // OpenRedis starts a Redis or connects to a running one.
 type OpenRedis func(ctx context.Context) (*Redis, error)
 
-// DialRedis returns the Redis at a URL. The URL must have a single address.
-func DialRedis(url string) (*Redis, error) {
+// dialRedis returns the Redis at a URL. The URL must have a single address.
+func dialRedis(url string) (*Redis, error) {
 	options, err := redisstore.ParseURL(url)
 	if err != nil {
 		return nil, err

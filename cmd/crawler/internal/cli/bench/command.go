@@ -1,8 +1,8 @@
 // Package bench is the subcommand `crawler bench`: it measures filters and stores
 // on this machine, and compares them with the predictions of `crawler size`.
 //
-// It owns the command's flags, the measured servers and the display. The packages in the
-// folder bench of this module contain the measurements and the form of the report.
+// It owns the command's flags and the display. The packages in the folder bench of this
+// module contain the measurements, the measured servers and the form of the report.
 package bench
 
 import (
@@ -19,14 +19,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	benchcrawl "github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -97,6 +100,17 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
+func checkRedis(text string) error {
+	options, err := redisstore.ParseURL(text)
+	if err != nil {
+		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
+	}
+	if len(options.Addrs) > 1 {
+		return errors.New("want a single server, not a cluster")
+	}
+	return nil
+}
+
 // addBroad declares the flags that concern only the crawl of many hosts.
 func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
 	f.StringSliceVar(&c.Concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
@@ -153,19 +167,20 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 		Format: report.Format, Command: o.line(chosen), Version: o.version, Commit: report.Commit(), Began: time.Now().UTC(),
 		Budget: o.budget.Seconds(), Seed: o.seed, Go: runtime.Version(), Machine: report.Machine(), Servers: []report.Server{},
 	}
-	h, err := openHost(ctx, o)
+	logging.Disable() // go-redis also returns the errors that it prints
+	h, err := sets.OpenHost(ctx, o.redis, o.postgres)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	r.Servers = append(r.Servers, h.servers...)
+	defer func() { err = errors.Join(err, h.Close()) }()
+	r.Servers = append(r.Servers, h.Servers...)
 	var steps []*agenda.Step
 	for _, s := range subjects {
 		if !slices.Contains(chosen, s.name) {
 			continue
 		}
 		section, more := s.steps(o, h)
-		for _, missing := range []struct{ what, why string }{{s.redis, h.noRedis}, {s.bloom, h.noBloom()}, {s.postgres, h.noPostgres}} {
+		for _, missing := range []struct{ what, why string }{{s.redis, h.NoRedis}, {s.bloom, h.NoBloom()}, {s.postgres, h.NoPostgres}} {
 			if missing.what != "" && missing.why != "" {
 				section.Miss(missing.what, missing.why)
 			}
