@@ -90,11 +90,9 @@ func Loop(ctx context.Context, order Order, links Links) (took Took, err error) 
 		l.transport.TLSClientConfig = &tls.Config{RootCAs: trusted}
 	}
 	began := time.Now()
-	var early atomic.Uint64
 	if order.Time > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, order.Time, errTimeOver)
 		defer cancel()
-		defer time.AfterFunc(order.Time/2, func() { early.Store(l.pages.Load()) }).Stop()
 		ctx = timed
 	}
 	group, within := errgroup.WithContext(ctx)
@@ -105,11 +103,7 @@ func Loop(ctx context.Context, order Order, links Links) (took Took, err error) 
 	if err = group.Wait(); errors.Is(context.Cause(ctx), errTimeOver) {
 		err = nil
 	}
-	took = Took{Pages: l.pages.Load(), Seconds: time.Since(began).Seconds(), GC: gcShare()}
-	if order.Time > 0 {
-		took.Later = float64(took.Pages-early.Load()) / (took.Seconds - order.Time.Seconds()/2)
-	}
-	return took, err
+	return Took{Pages: l.pages.Load(), Seconds: time.Since(began).Seconds(), GC: gcShare()}, err
 }
 
 // gcShare returns the share of this process's processor time that garbage collection

@@ -35,10 +35,7 @@ type Took struct {
 	Seconds  float64
 	CPU      time.Duration // of the process
 	Resident uint64        // maximum, in bytes; 0 if this system does not report it
-
-	// The following fields are set only for crawls that end when their time is over.
-	Later float64 // pages per second in the second half of the time
-	GC    float64 // share of the processor time that garbage collection took
+	GC       float64       // share of the processor time that garbage collection took; 0 after Program.Crawl
 }
 
 // Rate returns the pages per second.

@@ -93,7 +93,6 @@ type broad struct {
 	section *report.Section
 	crawls  *report.Table
 	costs   *report.Table
-	plot    *report.Plot
 	loops   map[string]contest.Took // by broadCase.name
 }
 
@@ -122,18 +121,17 @@ hosts at once, keeps as many idle connections, and has the same delay for each h
 and stores nothing on disk. The crawler, the loop, the site and Redis are separate processes on this machine. Each crawl
 has a new site. Redis is also new for each crawl and syncs its log each second, unless --redis names a server.
 
-CPU is the processor time of the process of the crawler or of the loop, and memory is its largest resident size. The
-column "second half" has the rate in the second half of the time. Connections are those that the site accepted, for each
-request that it got, robots.txt among them. "GC %%" is the share of the processor time that garbage collection took, as the
-runtime estimates it. Round trips are counted in two ways: in a directory, how often the store synced a group of changes,
-and with Redis, how often the server read requests. The column "limited by" is from the crawl's report.`,
+CPU is the processor time of the process of the crawler or of the loop, and memory is its largest resident size.
+Connections are those that the site accepted, for each request that it got, robots.txt among them. "GC %%" is the share of
+the processor time that garbage collection took, as the runtime estimates it. Round trips are counted in two ways: in a
+directory, how often the store synced a group of changes, and with Redis, how often the server read requests. The column
+"limited by" is from the crawl's report.`,
 		broadDelay, report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, report.Count(uint64(config.seeds())).Text, contest.PageBytes>>10, broadLinks))
 	b := &broad{config: config, section: s, loops: make(map[string]contest.Took)}
-	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "second half", "CPU µs/page", "memory MiB",
+	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")
 	b.costs = s.Table("What a page takes, and what limits", "crawl, hosts at once", "connections/request", "GC %", "round trips/page",
 		"Redis: CPU µs/page", "limited by")
-	b.plot = s.Plot(report.Plot{Title: "Pages a second, over the hosts asked at once", X: "hosts at once", Y: "pages/s"})
 	return b
 }
 
@@ -176,7 +174,7 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	name := report.Words(c.name())
 	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.Rate(), 0),
-		report.Fixed(took.Later, 0), report.Fixed(took.PerPage(), 0), memory(took.Took)}
+		report.Fixed(took.PerPage(), 0), memory(took.Took)}
 	if loop, have := b.loops[broadCase{bareLoop, c.tls, c.concurrency}.name()]; have && c.subject != bareLoop {
 		row = append(row, report.Fixed(took.Rate()/loop.Rate(), 2), report.Fixed(took.PerPage()/loop.PerPage(), 2))
 	}
@@ -189,13 +187,4 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 		}
 	}
 	b.costs.Row(costs...)
-	at, err := strconv.ParseFloat(c.concurrency, 64)
-	if err != nil {
-		return // AutoConcurrency is not a number
-	}
-	line, style := c.subject, map[string]report.Style{bareLoop: report.Dashed, embedded: report.Solid, onRedis: report.Dotted}[c.subject]
-	if c.tls {
-		line += ", TLS"
-	}
-	b.plot.Line(line, style).Add(report.Point{X: at, Y: took.Rate()})
 }

@@ -22,7 +22,6 @@ import (
 // broadTook is the result of a broad crawl, and the resources that it took.
 type broadTook struct {
 	contest.Took
-	all      uint64   // number of pages, including those of requests in flight at the end of the time
 	trips    float64  // round trips to the store per page
 	redisCPU float64  // processor time of Redis per page, in µs
 	limits   []string // what limited the crawl: up to three limits, the one that applied longest first
@@ -80,15 +79,15 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 	if err != nil {
 		return err
 	}
-	more := func(name string) float64 { return (after[name] - before[name]) / float64(max(took.all, 1)) }
+	more := func(name string) float64 { return (after[name] - before[name]) / float64(max(took.Pages, 1)) }
 	took.trips = more("total_reads_processed")
 	took.redisCPU = 1e6 * (more("used_cpu_user") + more("used_cpu_sys"))
 	return nil
 }
 
-// crawl runs a crawl below dir, reads its metrics after half of the time and at the end,
-// and then interrupts the crawl. The time begins when the crawl serves its metrics. An
-// error contains what the crawl printed.
+// crawl runs a crawl below dir, reads its metrics when the time is over, and then
+// interrupts the crawl. The time begins when the crawl serves its metrics. An error
+// contains what the crawl printed.
 func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, duration time.Duration) (err error) {
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -129,12 +128,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 		return ctx.Err()
 	}
 	began := time.Now()
-	half, err := figuresAt(ctx, addr, began.Add(duration/2), ended)
-	if err != nil {
-		return err
-	}
-	halfTime := time.Since(began)
-	end, err := figuresAt(ctx, addr, began.Add(duration), ended)
+	end, err := figuresAfter(ctx, addr, duration, ended)
 	if err != nil {
 		return err
 	}
@@ -149,12 +143,10 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 	if seconds := end["process_cpu_seconds_total"]; seconds > 0 { // this time does not include the requests in flight at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
-	const finished = "crawler_finished_total"
-	t.Pages = uint64(end[finished])
-	t.Later = (end[finished] - half[finished]) / (t.Seconds - halfTime.Seconds())
+	t.Pages = uint64(end["crawler_finished_total"])
 	busy := end["go_cpu_classes_total_cpu_seconds_total"] - end["go_cpu_classes_idle_cpu_seconds_total"]
 	t.GC = end["go_cpu_classes_gc_total_cpu_seconds_total"] / max(busy, 1e-9)
-	t.trips = end["crawler_store_commits_total"] / max(end[finished], 1)
+	t.trips = end["crawler_store_commits_total"] / float64(max(t.Pages, 1))
 	return t.readReport(dir)
 }
 
@@ -174,7 +166,6 @@ func (t *broadTook) readReport(dir string) error {
 		return err
 	}
 	var left struct {
-		Run    struct{ Pages uint64 }
 		Limits []struct {
 			Kind  string
 			Share float64
@@ -183,18 +174,18 @@ func (t *broadTook) readReport(dir string) error {
 	if err := json.Unmarshal(text, &left); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	t.all = left.Run.Pages
 	for _, limit := range left.Limits[:min(3, len(left.Limits))] {
 		t.limits = append(t.limits, fmt.Sprintf("%s %.0f %%", limit.Kind, 100*limit.Share))
 	}
 	return nil
 }
 
-// figuresAt waits until the time at, and then reads the metrics of a crawl from addr. It
-// returns the metrics that have no labels. If the crawl ends before at, it returns an error.
-func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (map[string]float64, error) {
+// figuresAfter waits for the given duration, and then reads the metrics of a crawl from
+// addr. It returns the metrics that have no labels. If the crawl ends before, it returns
+// an error.
+func figuresAfter(ctx context.Context, addr string, duration time.Duration, ended <-chan struct{}) (map[string]float64, error) {
 	select {
-	case <-time.After(time.Until(at)):
+	case <-time.After(duration):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-ended:

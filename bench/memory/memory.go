@@ -112,7 +112,7 @@ func newMeasurement() *measurement {
 measured:
 
 * heap: growth of Go's heap. Many copies of a small set are made, so that the other allocations of the program do not
-matter
+  matter
 * used_memory: of a separate Redis, without the buffers of clients
 * pg_total_relation_size: of the tables in Postgres
 * files: bytes of a directory

@@ -148,18 +148,15 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	if err != nil {
 		return 0, err
 	}
-	err = sets.EachServer(ctx, r.Client, func(ctx context.Context, server *redis.Client) error {
-		segments := server.Scan(ctx, 0, "{*:*}f[0-9]*.[0-9]*", 1000).Iterator()
-		for segments.Next(ctx) {
-			used, err := server.MemoryUsage(ctx, segments.Val()).Result()
-			if err != nil {
-				return err
-			}
-			sum += float64(used)
+	segments := r.Client.Scan(ctx, 0, "{*:*}f[0-9]*.[0-9]*", 1000).Iterator()
+	for segments.Next(ctx) {
+		used, err := r.Client.MemoryUsage(ctx, segments.Val()).Result()
+		if err != nil {
+			return 0, err
 		}
-		return segments.Err()
-	})
-	return sum, err
+		sum += float64(used)
+	}
+	return sum, segments.Err()
 }
 
 // usedMemory waits until a Redis is idle, and returns the memory that the server then uses.
@@ -185,7 +182,7 @@ func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes flo
 		used := info["used_memory"] - info["asking_memory"]
 		rest := used == last && info["connected_clients"] == clients
 		last, clients = used, info["connected_clients"]
-		if rest && (clients == info["servers"] || try >= patient) {
+		if rest && (clients == 1 || try >= patient) {
 			break
 		}
 		select {

@@ -11,42 +11,20 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Machine describes the machine of a run.
-type Machine struct {
-	Go        string `json:"go"`
-	OS        string `json:"os"`
-	Arch      string `json:"arch"`
-	Kernel    string `json:"kernel"`    // empty means not known
-	Processor string `json:"processor"` // empty means not known
-	Cores     int    `json:"cores"`
-	Memory    uint64 `json:"memory"` // 0 means not known
-}
-
-// ThisMachine describes this machine. Only Linux provides all fields.
-func ThisMachine() Machine {
-	m := Machine{
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
-		Processor: field("/proc/cpuinfo", "model name"),
-	}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = strings.TrimSpace(string(kernel))
+// Machine describes this machine in a few words: cores, processor, memory and system. Only
+// Linux provides all of them.
+func Machine() string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	if processor := field("/proc/cpuinfo", "model name"); processor != "" {
+		parts = append(parts, processor)
 	}
 	if kilobytes, isKB := strings.CutSuffix(field("/proc/meminfo", "MemTotal"), " kB"); isKB {
 		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 if it is not a number
-		m.Memory = n << 10
+		parts = append(parts, humanize.IBytesN(n<<10, 3))
 	}
-	return m
-}
-
-func (m Machine) String() string {
-	parts := []string{fmt.Sprintf("%d cores", m.Cores)}
-	if m.Processor != "" {
-		parts = append(parts, m.Processor)
-	}
-	if m.Memory > 0 {
-		parts = append(parts, humanize.IBytesN(m.Memory, 3))
-	}
-	return strings.Join(append(parts, strings.TrimSpace(m.OS+" "+m.Kernel)+" "+m.Arch), ", ")
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // only Linux has it
+	system := strings.Fields(runtime.GOOS + " " + string(kernel) + " " + runtime.GOARCH)
+	return strings.Join(append(parts, strings.Join(system, " ")), ", ")
 }
 
 // field returns the value of the first line with the given name, or "" if there is

@@ -29,7 +29,7 @@ func (r *Report) facts() []string {
 	if r.Commit != "" {
 		version += ", commit " + r.Commit
 	}
-	facts := []string{"version: " + version + ", " + r.Machine.Go, "machine: " + r.Machine.String()}
+	facts := []string{"version: " + version + ", " + r.Go, "machine: " + r.Machine}
 	for _, s := range r.Servers {
 		whose := "named on the command line, so others may use it too"
 		if s.Private {
@@ -45,7 +45,7 @@ func (r *Report) facts() []string {
 }
 
 func (s *Section) markdown(b *strings.Builder, plots bool) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, foldAll(s.About, 120))
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, s.About)
 	if len(s.Promises) > 0 {
 		b.WriteByte('\n')
 	}
@@ -108,45 +108,4 @@ func (t *Table) markdown(b *strings.Builder) {
 	for _, line := range lines {
 		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))
 	}
-}
-
-// foldAll folds each paragraph of text, and each item of its lists. An empty line ends a
-// paragraph or a list. Each item begins on a new line with "* ".
-func foldAll(text string, width int) string {
-	blocks := strings.Split(text, "\n\n")
-	for i, block := range blocks {
-		list, isList := strings.CutPrefix(block, "* ")
-		if !isList {
-			blocks[i] = Fold(block, width)
-			continue
-		}
-		items := strings.Split(list, "\n* ")
-		for j, item := range items {
-			items[j] = "* " + strings.ReplaceAll(Fold(item, width-2), "\n", "\n  ")
-		}
-		blocks[i] = strings.Join(items, "\n")
-	}
-	return strings.Join(blocks, "\n\n")
-}
-
-// Fold breaks text into lines of at most width characters. A word that is longer than
-// width has its own line.
-func Fold(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case column == 0:
-		case column+1+length > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += length
-	}
-	return b.String()
 }

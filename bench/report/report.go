@@ -14,7 +14,7 @@ import (
 )
 
 // Format is the version of report.json.
-const Format = 1
+const Format = 2
 
 // Report is one run. Sizes are in bytes and times in seconds.
 type Report struct {
@@ -26,7 +26,8 @@ type Report struct {
 	Took     float64    `json:"took"`
 	Budget   float64    `json:"budget"`
 	Seed     uint64     `json:"seed"`
-	Machine  Machine    `json:"machine"`
+	Go       string     `json:"go"`
+	Machine  string     `json:"machine"`
 	Servers  []Server   `json:"servers"`
 	Sections []*Section `json:"sections"`
 }
@@ -42,7 +43,7 @@ type Server struct {
 type Section struct {
 	Name     string     `json:"name"` // the name of the subcommand
 	Title    string     `json:"title"`
-	About    string     `json:"about"` // how the figures were measured: paragraphs and lists, separated by empty lines
+	About    string     `json:"about"` // how the figures were measured, in Markdown
 	Promises []*Promise `json:"promises"`
 	Tables   []*Table   `json:"tables"`
 	Plots    []*Plot    `json:"plots"`

@@ -36,9 +36,6 @@ type RedisOptions struct {
 	// Dir is the folder of the data. Close does not remove it. Empty means a temporary
 	// folder, which Close removes.
 	Dir string
-	// Program is the name or path of redis-server or a compatible server; empty
-	// means "redis-server".
-	Program string
 }
 
 // RedisServer is a running redis-server. Its methods are safe for concurrent
@@ -70,7 +67,7 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
 }
 
 func (r *RedisServer) begin(ctx context.Context) error {
-	path, err := program(cmp.Or(r.opt.Program, "redis-server"))
+	path, err := program("redis-server")
 	if err != nil {
 		return err
 	}

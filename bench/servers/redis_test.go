@@ -207,13 +207,18 @@ func TestRedisCosts(t *testing.T) {
 	}
 }
 
+// TestMissingRedis checks the error of StartRedis if redis-server is not installed.
+func TestMissingRedis(t *testing.T) {
+	t.Setenv("PATH", "")
+	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{}); !errors.Is(err, servers.ErrMissing) {
+		t.Errorf("StartRedis of a missing program: %v, want ErrMissing", err)
+	}
+}
+
 // TestStartRedis checks the errors of StartRedis, and that Close removes the socket but
 // keeps the data in RedisOptions.Dir.
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
-	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {
-		t.Errorf("StartRedis of a missing program: %v, want ErrMissing", err)
-	}
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
 		t.Skip(err)
 	}

@@ -19,10 +19,9 @@ const Callers = 16
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
 // Postgres returns the Kind for the exact set of package pgstore. In a crawl, this set
-// decides whether a link is new before the link is offered to the queue. A batch has the
-// links of one page or of several pages.
+// decides whether a link is new before the link is offered to the queue.
 func Postgres(open OpenPostgres) Kind {
-	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
+	return Kind{Name: "pgstore", Open: func(ctx context.Context, _ Plan) (*Set, error) {
 		dsn, end, err := open(ctx)
 		if err != nil {
 			return nil, err

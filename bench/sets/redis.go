@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// Redis is the server or cluster that has the sets. All its memory and processor time
-// are attributed to the sets, so no other client should use it.
+// Redis is the server that has the sets. All its memory and processor time are
+// attributed to the sets, so no other client should use it.
 type Redis struct {
 	URL     string // can have a password
 	Options *redis.UniversalOptions
@@ -30,8 +29,8 @@ type Redis struct {
 // OpenRedis starts a Redis or connects to a running one.
 type OpenRedis func(ctx context.Context) (*Redis, error)
 
-// DialRedis returns the Redis at a URL.
-func DialRedis(url string) (*Redis, error) {
+// dialRedis returns the Redis at a URL. The URL must have a single address.
+func dialRedis(url string) (*Redis, error) {
 	options, err := redisstore.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -63,45 +62,22 @@ func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(&settings)
 }
 
-// EachServer calls the function visit for each server of the client, one at a time.
-func EachServer(ctx context.Context, client redis.UniversalClient, visit func(context.Context, *redis.Client) error) error {
-	switch c := client.(type) {
-	case *redis.Client:
-		return visit(ctx, c)
-	case *redis.ClusterClient:
-		var one sync.Mutex // ForEachMaster visits all masters concurrently
-		return c.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
-			one.Lock()
-			defer one.Unlock()
-			return visit(ctx, server)
-		})
-	default:
-		return fmt.Errorf("ask a %T: neither a server nor a cluster", client)
-	}
-}
-
-// Info returns the numbers in the given sections of INFO, summed over all servers of
-// client. No sections means the default ones. Info adds "servers", the number of
-// servers, and "asking_memory", the memory of the connections that it used.
+// Info returns the numbers in the given sections of INFO. No sections means the default
+// ones. Info adds "asking_memory", the memory of the connection that it used.
 func Info(ctx context.Context, client redis.UniversalClient, sections ...string) (map[string]float64, error) {
-	sum := make(map[string]float64)
-	err := EachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
-		pipe := server.TxPipeline()
-		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order, because the answer of INFO takes memory too
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("ask Redis what it uses: %w", err)
+	pipe := client.TxPipeline()
+	asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order, because the answer of INFO takes memory too
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("ask Redis what it uses: %w", err)
+	}
+	numbers := map[string]float64{"asking_memory": float64(asking.Val().TotalMemory)}
+	for line := range strings.Lines(info.Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			numbers[name] = n
 		}
-		for line := range strings.Lines(info.Val()) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			if n, err := strconv.ParseFloat(value, 64); err == nil {
-				sum[name] += n
-			}
-		}
-		sum["asking_memory"] += float64(asking.Val().TotalMemory)
-		sum["servers"]++
-		return nil
-	})
-	return sum, err
+	}
+	return numbers, nil
 }
 
 // Used is the resources that a server used since its start. A field is 0 if the server

@@ -1,8 +1,8 @@
 // Package sets opens the sets that benchmarks compare: our filters and stores, and
 // common alternatives. Each set is new and empty.
 //
-// The package owns the links, and a common interface to all sets. The measurements are
-// in packages fpr, memory and speed.
+// The package owns the links, a common interface to all sets, and the measured servers. The
+// measurements are in packages fpr, memory and speed.
 package sets
 
 import (
@@ -20,9 +20,8 @@ import (
 
 // Kind is one way to remember links.
 type Kind struct {
-	Name    string
-	Batches []uint64 // numbers of links per call that are measured; nil means 4 and 100
-	Open    func(ctx context.Context, plan Plan) (*Set, error)
+	Name string
+	Open func(ctx context.Context, plan Plan) (*Set, error)
 }
 
 // Plan is the configuration of a filter. Exact sets ignore it.

@@ -93,7 +93,7 @@ func TestRangeOfLinks(t *testing.T) {
 func TestInfoOfRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	info, err := Info(t.Context(), server.Client())
-	if err != nil || info["servers"] != 1 || info["used_memory"] < 1000 || info["connected_clients"] < 1 {
-		t.Errorf("Info = %v, %v, want 1 server, its memory and a client", info, err)
+	if err != nil || info["used_memory"] < 1000 || info["connected_clients"] < 1 {
+		t.Errorf("Info = %v, %v, want the server's memory and a client", info, err)
 	}
 }

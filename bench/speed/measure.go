@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +23,6 @@ type work func(ctx context.Context, n uint64, timed timer) (items uint64, err er
 type measured struct {
 	items, calls uint64 // numbers of processed items and of calls of work
 	took         time.Duration
-	own          time.Duration // processor time of this process
 	server       sets.Used
 	waits        []time.Duration
 	err          error
@@ -63,7 +61,7 @@ func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span ti
 	}
 	waits := make([][]time.Duration, n)
 	var next, items atomic.Uint64
-	own, began := ownCPU(), time.Now()
+	began := time.Now()
 	m.err = together(ctx, n, func(ctx context.Context, i int) error {
 		timed := func(call func() error) error {
 			start := time.Now()
@@ -85,7 +83,7 @@ func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span ti
 		}
 		return nil
 	})
-	m.took, m.own = time.Since(began), ownCPU()-own
+	m.took = time.Since(began)
 	m.items, m.calls = items.Load(), min(next.Load(), maxCalls)
 	m.waits = slices.Concat(waits...)
 	slices.Sort(m.waits)
@@ -94,16 +92,6 @@ func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span ti
 	// If the log was rewritten meanwhile, it can be shorter than before.
 	m.server = sets.Used{CPU: after.CPU - before.CPU, Wire: after.Wire - before.Wire, Log: max(after.Log-before.Log, 0)}
 	return m
-}
-
-// ownCPU returns the processor time that this process took, or 0 if the system does not
-// report it.
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func together(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {

@@ -1,8 +1,8 @@
 // Package speed measures two rates. The first is the number of links per second that a set
 // or store can take: for each link it decides whether the link is new. The second is the
 // number of pages per second that go through a crawl's queue: each page is leased and
-// completed. The package also measures how long callers wait, and how much processor time,
-// network traffic and server log the calls take.
+// completed. The package also measures how long callers wait, and how much processor time
+// of a server, network traffic and server log the calls take.
 //
 // It owns the workloads and the counting. Package sets opens the sets. Package speed
 // checks no promise (docs/design/promises.md), because rates of different or busy
@@ -40,21 +40,20 @@ func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, H
 
 // used has the headings of the last columns: the waiting times of calls, and the resources
 // per item.
-var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
+var used = []string{"p50 ms", "p99 ms", "server µs", "wire B", "log B"}
 
 const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are
-percentiles of the time of a call. The other columns are for each %s: the processor time of this process, which includes
-the callers ("own µs"), the processor time of the server, the bytes sent to the server and received from it ("wire B"),
-and the bytes of the server's log.`
+percentiles of the time of a call. The other columns are for each %s: the processor time of the server, the bytes sent to
+the server and received from it ("wire B"), and the bytes of the server's log.`
 
 // Seen returns the steps that measure how fast sets decide whether links are new, and
 // the section of the steps.
 func Seen(config Config) (*report.Section, []*agenda.Step) {
-	s := report.NewSection("seen", "Links a second", `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links (to Postgres also of 500). First all
-links are new, then the same links are offered again, until none is left or the time is over. The stores queue new links
-and have them on disk, or in Redis, before they answer. No answer of Redis comes from a cache in the process. Postgres
-decides which links are new, and has them on disk before it answers. To mark URLs as queued and finished would take
-additional time, which is not measured. Postgres reports the length of its log, but not its processor time.
+	s := report.NewSection("seen", "Links a second", `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links.
+First all links are new, then the same links are offered again, until none is left or the time is over. The stores queue
+new links and have them on disk, or in Redis, before they answer. No answer of Redis comes from a cache in the process.
+Postgres decides which links are new, and has them on disk before it answers. To mark URLs as queued and finished would
+take additional time, which is not measured. Postgres reports the length of its log, but not its processor time.
 
 SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6. They
 remember links and queue nothing.
@@ -101,10 +100,6 @@ func (config Config) steps(s *report.Section, load workload, table *report.Table
 
 // seen is a workload that offers new links, and then offers the same links again.
 func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
-	batches := kind.Batches
-	if batches == nil {
-		batches = pageLinks
-	}
 	offer := func(ctx context.Context, first, batch uint64) (added uint64, err error) {
 		answers, err := set.Add(ctx, links(first, batch))
 		for _, isNew := range answers {
@@ -118,10 +113,10 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 	beyond := keys   // links from this number on are for warming up
 	var fresh uint64 // number of calls with new links of this batch size
 	var rates []float64
-	parts := 2 * len(batches)
+	parts := 2 * len(pageLinks)
 	for part := range parts {
-		batch, known := batches[part/2], part%2 == 1
-		m := measure(ctx, set, n, max(keys/uint64(len(batches))/batch, 1), turn.Left()/time.Duration(parts-part), func(ctx context.Context, call uint64) error {
+		batch, known := pageLinks[part/2], part%2 == 1
+		m := measure(ctx, set, n, max(keys/uint64(len(pageLinks))/batch, 1), turn.Left()/time.Duration(parts-part), func(ctx context.Context, call uint64) error {
 			_, err := offer(ctx, beyond+call*batch, batch)
 			return err
 		}, func(ctx context.Context, call uint64, timed timer) (uint64, error) {
@@ -147,7 +142,7 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 		turn.Progress(float64(part+1) / float64(parts))
 		m.row(table, kind, n, batch, report.Words([]string{"new", "known"}[part%2]))
 	}
-	turn.Found("%.3g new and %.3g known links/s in calls of %d", rates[parts-2], rates[parts-1], batches[len(batches)-1])
+	turn.Found("%.3g new and %.3g known links/s in calls of %d", rates[parts-2], rates[parts-1], pageLinks[len(pageLinks)-1])
 	return nil
 }
 
@@ -162,5 +157,5 @@ func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64,
 	}
 	cells := append([]report.Cell{report.Words(kind.Name), report.Count(uint64(n)), report.Count(batch)}, extra...)
 	table.Row(append(cells, report.Count(m.items), report.Fixed(m.rate(), 0), report.Number(m.quantile(0.5), 3), report.Number(m.quantile(0.99), 3),
-		each(float64(m.own.Nanoseconds())/1e3, 2), each(float64(m.server.CPU.Nanoseconds())/1e3, 2), each(m.server.Wire, 0), each(m.server.Log, 0))...)
+		each(float64(m.server.CPU.Nanoseconds())/1e3, 2), each(m.server.Wire, 0), each(m.server.Log, 0))...)
 }

@@ -5,8 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/bloomfrontier/crawler/bench/report"
+	"unicode/utf8"
 )
 
 const head = `# Proofs
@@ -48,7 +47,7 @@ func document(results map[string]result) string {
 		fmt.Fprintf(&b, "* Machine %c: %s\n", 'A'+rune(i), m)
 	}
 	for _, p := range proofs {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.title, report.Fold(p.claim, 118))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.title, fold(p.claim, 118))
 	}
 	return b.String()
 }
@@ -64,4 +63,26 @@ func resultsOf(document string) map[string]result {
 		results[r[1]] = result{commit: r[2], machine: machines[r[3]], text: r[4]}
 	}
 	return results
+}
+
+// fold breaks text into lines of at most width characters. A word that is longer than
+// width has its own line.
+func fold(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+length > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
 }

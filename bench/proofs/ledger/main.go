@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 	if text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil { // before the file changes
 		commit = strings.TrimSpace(string(text))
 	}
-	machine := report.ThisMachine()
+	machine := runtime.Version() + ", " + report.Machine()
 	write := func() error { return os.WriteFile(file, []byte(document(results)), 0o644) }
 	holds = true
 	for _, p := range proofs {
@@ -78,7 +79,7 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 			return false, err
 		}
 		holds = holds && len(o.failed) == 0
-		results[p.title] = result{commit, machine.Go + ", " + machine.String(), o.String()}
+		results[p.title] = result{commit, machine, o.String()}
 		if err := write(); err != nil {
 			return false, err
 		}

@@ -55,7 +55,6 @@ type test struct {
 	action string   // pass, fail or skip
 	lines  []string // attributes and logged lines
 	output []string // all lines that the test printed
-	fuzzed string   // the last progress of a fuzz target
 }
 
 // event is a line of `go test -json`.
@@ -70,9 +69,6 @@ type event struct {
 // logged matches a line that a test logged. The group of the expression is the text after
 // the file name and the line number.
 var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
-
-// fuzzed matches a line with the progress of a fuzz target.
-var fuzzed = regexp.MustCompile(`^fuzz: elapsed: .*(execs: \d+)`)
 
 func parse(stream io.Reader) (*tests, error) {
 	r := &tests{byName: make(map[string]*test)}
@@ -100,18 +96,12 @@ func (r *tests) take(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
 		t.action = e.Action
-		if t.fuzzed != "" {
-			t.lines = append(t.lines, t.fuzzed)
-		}
 	case "attr":
 		t.lines = append(t.lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(e.Key, "-", " "), e.Value))
 	case "output":
 		t.output = append(t.output, e.Output)
 		if found := logged.FindStringSubmatch(e.Output); found != nil {
 			t.lines = append(t.lines, found[1])
-		}
-		if found := fuzzed.FindStringSubmatch(e.Output); found != nil {
-			t.fuzzed = found[1]
 		}
 	}
 }

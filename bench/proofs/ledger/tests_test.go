@@ -58,21 +58,8 @@ func TestOutputOfFailedTest(t *testing.T) {
 	}
 }
 
-// TestResultsOfFuzzing checks that the last progress of a fuzz target is measured. It
-// also checks the arguments of the go command for all kinds of batches.
-func TestResultsOfFuzzing(t *testing.T) {
-	const said = `
-{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
-{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 3s, execs: 48035 (16008/sec), new interesting: 18 (total: 229)\n"}
-{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 4s, execs: 68648 (20308/sec), new interesting: 27 (total: 238)\n"}
-{"Action":"pass","Test":"FuzzA","Elapsed":4.04}`
-	r, err := parse(strings.NewReader(said))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := r.measured(), "     FuzzA: execs: 68648\n"; got != want {
-		t.Errorf("measured %q, want %q", got, want)
-	}
+// TestArguments checks the arguments of the go command for all kinds of batches.
+func TestArguments(t *testing.T) {
 	for b, want := range map[batch]string{
 		{pkg: "./p", tests: "^FuzzA$", fuzz: true}:            "test -json -run ^$ -fuzz ^FuzzA$ -fuzztime 1m ./p",
 		{pkg: "./p/q", tests: "^Test", nested: true}:          "-C p/q test -json -count=1 -timeout=0 -run ^Test . -args -proof",

@@ -1,8 +1,8 @@
 // Package bench is the subcommand `crawler bench`: it measures filters and stores
 // on this machine, and compares them with the predictions of `crawler size`.
 //
-// It owns the command's flags, the measured servers and the display. The packages in the
-// folder bench of this module contain the measurements and the form of the report.
+// It owns the command's flags and the display. The packages in the folder bench of this
+// module contain the measurements, the measured servers and the form of the report.
 package bench
 
 import (
@@ -13,19 +13,23 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	benchcrawl "github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -96,10 +100,19 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
+func checkRedis(text string) error {
+	options, err := redisstore.ParseURL(text)
+	if err != nil {
+		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
+	}
+	if len(options.Addrs) > 1 {
+		return errors.New("want a single server, not a cluster")
+	}
+	return nil
+}
+
 // addBroad declares the flags that concern only the crawl of many hosts.
 func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
-	f.Var((*human.Count)(&c.Hosts), "hosts", "broad: hosts of the web (default 20k)")
-	restrict.Within(f, "hosts", &c.Hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
 	f.StringSliceVar(&c.Concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
 	restrict.Check(f, "concurrency", func(text string) error {
 		if n, err := strconv.Atoi(text); text != benchcrawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
@@ -112,11 +125,8 @@ func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
 	f.BoolVar(&c.TLS, "tls", false, "broad: crawl over TLS, too")
 }
 
-// Bounds of --hosts and --concurrency.
-const (
-	maxBroadHosts  = 10_000_000
-	maxConcurrency = 100_000
-)
+// maxConcurrency bounds --concurrency.
+const maxConcurrency = 100_000
 
 func names() []string {
 	var all []string
@@ -155,21 +165,22 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	}
 	r := &report.Report{
 		Format: report.Format, Command: o.line(chosen), Version: o.version, Commit: report.Commit(), Began: time.Now().UTC(),
-		Budget: o.budget.Seconds(), Seed: o.seed, Machine: report.ThisMachine(), Servers: []report.Server{},
+		Budget: o.budget.Seconds(), Seed: o.seed, Go: runtime.Version(), Machine: report.Machine(), Servers: []report.Server{},
 	}
-	h, err := openHost(ctx, o)
+	logging.Disable() // go-redis also returns the errors that it prints
+	h, err := sets.OpenHost(ctx, o.redis, o.postgres)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	r.Servers = append(r.Servers, h.servers...)
+	defer func() { err = errors.Join(err, h.Close()) }()
+	r.Servers = append(r.Servers, h.Servers...)
 	var steps []*agenda.Step
 	for _, s := range subjects {
 		if !slices.Contains(chosen, s.name) {
 			continue
 		}
 		section, more := s.steps(o, h)
-		for _, missing := range []struct{ what, why string }{{s.redis, h.noRedis}, {s.bloom, h.noBloom()}, {s.postgres, h.noPostgres}} {
+		for _, missing := range []struct{ what, why string }{{s.redis, h.NoRedis}, {s.bloom, h.NoBloom()}, {s.postgres, h.NoPostgres}} {
 			if missing.what != "" && missing.why != "" {
 				section.Miss(missing.what, missing.why)
 			}
@@ -241,7 +252,6 @@ func (o *options) line(chosen []string) string {
 	add(o.keys != 0, "--n", o.keys.String())
 	add(o.fpr != 0, "--fpr", o.fpr.String())
 	add(o.html != "", "--html", o.html)
-	add(o.broad.Hosts != 0, "--hosts", (*human.Count)(&o.broad.Hosts).String())
 	add(len(o.broad.Concurrency) > 0, "--concurrency", strings.Join(o.broad.Concurrency, ","))
 	add(o.broad.Time != 0, "--each", o.broad.Time.String())
 	add(o.broad.TLS, "--tls")

@@ -25,7 +25,7 @@ import (
 // Postgres. Without that server or module, these parts are left out.
 var subjects = []struct {
 	name                   string
-	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)
+	steps                  func(o *options, h *sets.Host) (*report.Section, []*agenda.Step)
 	redis, bloom, postgres string // empty means no part
 }{
 	{name: "fpr", steps: fprSteps, redis: "redisbits and redisstore", postgres: "pgstore"},
@@ -46,29 +46,29 @@ func (o *options) rates(defaults ...float64) []float64 {
 
 // fprSteps returns the steps that measure the false-positive rates of all available sets of
 // seen URLs.
-func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.dir), 20*time.Microsecond)}
-	if h.redis != nil {
-		all = append(all, fpr.Exact(sets.RedisStore(h.sameRedis), 60*time.Microsecond), fpr.Redis(h.sameRedis))
+func fprSteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
+	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.Dir), 20*time.Microsecond)}
+	if h.Redis != nil {
+		all = append(all, fpr.Exact(sets.RedisStore(h.SameRedis), 60*time.Microsecond), fpr.Redis(h.SameRedis))
 	}
-	if h.postgres != "" {
-		all = append(all, fpr.Exact(sets.Postgres(h.samePostgres), 40*time.Microsecond))
+	if h.Postgres != "" {
+		all = append(all, fpr.Exact(sets.Postgres(h.SamePostgres), 40*time.Microsecond))
 	}
 	return fpr.Steps(fpr.Config{Keys: uint64(o.keys), Seed: o.seed, Subjects: all, Rates: o.rates()})
 }
 
 // memorySteps returns the steps that measure the memory of all available stores.
-func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+func memorySteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
 	rates := o.rates(0.01, 1e-4, 1e-6)
 	all := memory.InHeap(rates)
-	if h.redis != nil {
+	if h.Redis != nil {
 		// Statistics that Redis keeps about commands would count as memory of the store.
 		quiet := servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
-		all = append(all, memory.InRedis(h.anotherRedis(quiet), rates, h.hasBloom)...)
+		all = append(all, memory.InRedis(h.AnotherRedis(quiet), rates, h.HasBloom)...)
 	}
-	all = append(all, memory.OnDisk(h.dir)...)
-	if h.postgres != "" {
-		all = append(all, memory.InPostgres(h.postgres)...)
+	all = append(all, memory.OnDisk(h.Dir)...)
+	if h.Postgres != "" {
+		all = append(all, memory.InPostgres(h.Postgres)...)
 	}
 	return memory.Steps(memory.Config{Keys: uint64(o.keys), Subjects: all})
 }
@@ -79,41 +79,41 @@ var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"a
 
 // seenSteps returns the steps that measure how fast our sets and other common sets decide
 // whether links are new.
-func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
-	if h.redis != nil {
-		open := h.anotherRedis(logged)
+func seenSteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
+	all := []sets.Kind{sets.Memory(), sets.Local(h.Dir)}
+	if h.Redis != nil {
+		open := h.AnotherRedis(logged)
 		all = append(all, sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false))
-		if h.hasBloom {
+		if h.HasBloom {
 			all = append(all, sets.RedisBloom(open))
 		}
 	}
-	if h.postgres != "" {
-		all = append(all, sets.Postgres(h.anotherPostgres))
+	if h.Postgres != "" {
+		all = append(all, sets.Postgres(h.AnotherPostgres))
 	}
 	return speed.Seen(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
 // frontierSteps returns the steps that measure how fast pages are leased and completed.
-func frontierSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	all := []sets.Kind{sets.Local(h.dir)}
-	if h.redis != nil {
-		all = append(all, sets.RedisStore(h.anotherRedis(logged)))
+func frontierSteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
+	all := []sets.Kind{sets.Local(h.Dir)}
+	if h.Redis != nil {
+		all = append(all, sets.RedisStore(h.AnotherRedis(logged)))
 	}
 	return speed.Frontier(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
 // crawlSteps returns the steps that measure whole crawls.
-func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.dir, Program: self})
+func crawlSteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
+	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.Dir, Program: self})
 }
 
 // broadSteps returns the steps that measure crawls of many hosts that answer late.
-func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+func broadSteps(o *options, h *sets.Host) (*report.Section, []*agenda.Step) {
 	config := o.broad
-	config.Dir, config.Program = h.dir, self
-	if h.redis != nil {
-		config.Redis = h.anotherRedis(servers.RedisOptions{AppendOnly: true})
+	config.Dir, config.Program = h.Dir, self
+	if h.Redis != nil {
+		config.Redis = h.AnotherRedis(servers.RedisOptions{AppendOnly: true})
 	}
 	return crawl.BroadSteps(config)
 }
