@@ -8,14 +8,13 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bloomfrontier/crawler/crawl/metrics"
 )
 
 // adminAddress returns the address on which --admin listens. A port alone means the
@@ -53,7 +52,7 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	bound, _, _ := net.SplitHostPort(address)
-	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler(ctx))
+	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -67,19 +66,9 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 	}, nil
 }
 
-// goCollector returns a collector for the usual metrics of Go's runtime, and the share of
-// the processor time that garbage collection takes.
-func goCollector() prometheus.Collector {
-	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
-		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
-}
-
-func (r *running) adminHandler(ctx context.Context) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		metrics{r.Crawl})
+func (r *running) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.NewRegistry(r.Crawl), promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		health(w, r.Err())
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/memlimit"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -199,7 +200,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	o.trustFlags(f)
-	o.memory = defaultMemory()
+	o.memory = human.Bytes(memlimit.Default())
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
