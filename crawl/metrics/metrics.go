@@ -1,17 +1,22 @@
-// Package metrics exports the counters of a crawl to Prometheus.
+// Package metrics exports the counters of a crawl to Prometheus, and its health.
 //
-// It owns the names and descriptions of the metrics. It serves nothing: the caller gives the
-// registry to an HTTP handler. docs/reference/metrics.md lists the metrics.
+// It owns the names and descriptions of the metrics, and the paths that monitoring asks for.
+// It does not listen, and does not decide who may ask. docs/reference/metrics.md lists the
+// metrics and the paths.
 package metrics
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -19,9 +24,38 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// NewRegistry returns a registry with the metrics of a crawl that this process runs, and
-// those of Go's runtime and of the process.
-func NewRegistry(c *crawl.Crawl) *prometheus.Registry {
+// Handler serves /metrics, /healthz and /readyz for a crawl that this process runs. /metrics
+// also has the metrics of Go's runtime and of the process. /healthz fails after a write to the
+// store has failed. /readyz fails if the crawl is stopping or its store does not answer.
+func Handler(c *crawl.Crawl) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		health(w, c.Err())
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
+		select {
+		case <-c.Stopping():
+			health(w, fmt.Errorf("stopping: %w", c.StoppedBy()))
+			return
+		default:
+		}
+		ctx, cancel := context.WithTimeout(request.Context(), answerTime)
+		defer cancel()
+		health(w, c.Ready(ctx))
+	})
+	return mux
+}
+
+func health(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+func newRegistry(c *crawl.Crawl) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	// The additional metrics are the share of the processor time that garbage collection takes.
 	runtimeMetrics := collectors.WithGoCollectorRuntimeMetrics(
@@ -36,7 +70,7 @@ func NewRegistry(c *crawl.Crawl) *prometheus.Registry {
 // counters of the store at one moment.
 type collector struct{ crawl *crawl.Crawl }
 
-// answerTime is how long a scrape waits for an answer of the store.
+// answerTime is how long a request waits for an answer of the store.
 const answerTime = 5 * time.Second
 
 // family is one metric.

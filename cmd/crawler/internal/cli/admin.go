@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/bloomfrontier/crawler/crawl/metrics"
 )
 
@@ -67,25 +65,12 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 }
 
 func (r *running) adminHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.NewRegistry(r.Crawl), promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		health(w, r.Err())
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
-		select {
-		case <-r.Stopping():
-			health(w, fmt.Errorf("stopping: %w", r.StoppedBy()))
-			return
-		default:
-		}
-		ctx, cancel := context.WithTimeout(request.Context(), readyTime)
-		defer cancel()
-		health(w, r.Ready(ctx))
-	})
+	handler := metrics.Handler(r.Crawl)
 	if !r.pprof {
-		return mux
+		return handler
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
 	// pprof.Cmdline is left out, because the command line can contain secret headers.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -124,15 +109,4 @@ func hostOf(hostport string) string {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
 	return strings.TrimSuffix(strings.ToLower(host), ".")
-}
-
-// readyTime is how long /readyz waits for an answer of the store.
-const readyTime = 5 * time.Second
-
-func health(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = io.WriteString(w, "ok\n")
 }
