@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"path"
 	"sync"
 	"time"
@@ -9,10 +11,42 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // listEvery is how often a relay looks for directories of new workers.
 const listEvery = 5 * time.Second
+
+// openAgain is the pause between two attempts to open the outboxes of a crawl while Redis or
+// Postgres does not answer.
+const openAgain = time.Second
+
+// Relay opens the outboxes of the crawl and calls Outboxes.Relay. While Redis or Postgres does
+// not answer, it logs this once, and opens the outboxes again.
+func (h *Handle) Relay(ctx context.Context, config events.Config, drain bool) error {
+	for logged := false; ; {
+		err := h.relay(ctx, config, drain)
+		if !errors.Is(err, frontier.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if !logged && config.Logger != nil {
+			config.Logger.Warn("the relay waits", slog.String("relay", config.Name), slog.Any("err", err))
+			logged = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(openAgain):
+		}
+	}
+}
+
+func (h *Handle) relay(ctx context.Context, config events.Config, drain bool) error {
+	boxes, err := h.Outboxes(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(boxes.Relay(ctx, config, drain), boxes.Close())
+}
 
 // Relay delivers the events of all outboxes to config.Sink until ctx ends. If drain is
 // true, Relay also ends when no events are left. In both cases Relay returns nil. It

@@ -3,6 +3,7 @@ package sizing_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bloomfrontier/crawler/sizing"
 )
@@ -50,4 +51,20 @@ func ExampleChain() {
 	// 1000000 keys: 1 layers, 0.0090
 	// 3000000 keys: 2 layers, 0.0095
 	// 10000000 keys: 4 layers, 0.0097
+}
+
+// This example reports what a crawl of 100 million URLs needs.
+func ExamplePlan() {
+	filter, err := sizing.Solve(sizing.Question{Keys: 100_000_000, FPR: 1e-6})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report := sizing.Plan{
+		Filter: filter, FPR: 1e-6, Growth: true, Hosts: 1_000_000, URLBytes: 80,
+		BlockBits: sizing.DefaultBlockBits, Partitions: sizing.DefaultPartitions, Delay: time.Second, HostsAtOnce: 64,
+	}.Report()
+	fmt.Printf("%d MiB in one process, %d MiB in Redis, %.0f days\n",
+		report.Memory.Bytes>>20, report.Redis.UsedMemory>>20, report.Time.Even/86400)
+	// Output: 345 MiB in one process, 767 MiB in Redis, 18 days
 }

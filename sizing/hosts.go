@@ -82,42 +82,33 @@ type CrawlPlan struct {
 	HostsAtOnce uint64        // hosts to which all workers together send requests at the same time
 }
 
-// CrawlTime is the minimum duration of a crawl. A host gets one request per delay or
-// latency, whichever is longer. HostsAtOnce limits the rate of the whole crawl. More
+// CrawlTime is the minimum duration of a crawl, in seconds. A host gets one request per delay
+// or latency, whichever is longer. HostsAtOnce limits the rate of the whole crawl. More
 // workers do not shorten the time that the largest host takes.
 type CrawlTime struct {
-	PagesPerSecond float64       // while enough hosts have URLs left
-	Even           time.Duration // hosts of equal size
-	Zipf           time.Duration // hosts whose sizes follow Zipf's law
-	LargestHost    uint64        // URLs of the largest host under Zipf's law
-	ZipfLargest    time.Duration // duration for the largest host alone, a lower bound of Zipf
+	Hosts          uint64  `json:"hosts"`
+	HostsAtOnce    uint64  `json:"hosts_at_once"`
+	PagesPerSecond float64 `json:"pages_per_second"`  // while enough hosts have URLs left
+	Even           float64 `json:"even"`              // hosts of equal size
+	Zipf           float64 `json:"zipf"`              // hosts whose sizes follow Zipf's law
+	LargestHost    uint64  `json:"largest_host_urls"` // URLs of the largest host under Zipf's law
 }
 
-// TimeToCrawl returns the minimum duration of a crawl. If the duration is longer than
-// 292 years, the result is the maximum of time.Duration. TimeToCrawl panics unless
-// URLs, Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
+// TimeToCrawl returns the minimum duration of a crawl. It panics unless URLs, Hosts,
+// HostsAtOnce and at least one of Delay and Latency are above 0.
 func TimeToCrawl(plan CrawlPlan) CrawlTime {
-	pace := max(plan.Delay, plan.Latency)
+	pace := max(plan.Delay, plan.Latency).Seconds()
 	if plan.URLs == 0 || plan.Hosts == 0 || plan.HostsAtOnce == 0 || pace <= 0 {
-		panic(fmt.Sprintf("sizing: crawl of %d URLs on %d hosts, %d at once, one page in %v",
+		panic(fmt.Sprintf("sizing: crawl of %d URLs on %d hosts, %d at once, one page in %g s",
 			plan.URLs, plan.Hosts, plan.HostsAtOnce, pace))
 	}
-	atOnce := float64(min(plan.HostsAtOnce, plan.Hosts))
+	rate := float64(min(plan.HostsAtOnce, plan.Hosts)) / pace
 	largest := LargestHost(plan.URLs, plan.Hosts)
-	t := CrawlTime{
-		PagesPerSecond: atOnce / pace.Seconds(),
-		LargestHost:    largest,
-		ZipfLargest:    times(float64(largest), pace),
+	all := float64(plan.URLs) / rate
+	return CrawlTime{
+		Hosts: plan.Hosts, HostsAtOnce: plan.HostsAtOnce,
+		PagesPerSecond: rate, LargestHost: largest,
+		Even: max(all, math.Ceil(float64(plan.URLs)/float64(plan.Hosts))*pace),
+		Zipf: max(all, float64(largest)*pace),
 	}
-	all := times(float64(plan.URLs)/atOnce, pace)
-	t.Even = max(all, times(math.Ceil(float64(plan.URLs)/float64(plan.Hosts)), pace))
-	t.Zipf = max(all, t.ZipfLargest)
-	return t
-}
-
-func times(n float64, d time.Duration) time.Duration {
-	if product := n * float64(d); product < math.MaxInt64 {
-		return time.Duration(product)
-	}
-	return math.MaxInt64
 }

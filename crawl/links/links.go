@@ -30,6 +30,17 @@ type Source struct {
 	Links   func() iter.Seq2[Link, error]
 }
 
+// To yields the links to a URL, which must be canonical.
+func (s Source) To(url string) iter.Seq2[Link, error] {
+	return func(yield func(Link, error) bool) {
+		for link, err := range s.Links() {
+			if (err != nil || link.Target == url) && !yield(link, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // Broken is a link whose target has no page.
 type Broken struct {
 	Source  string `json:"source"`

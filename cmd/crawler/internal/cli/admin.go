@@ -8,14 +8,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/bloomfrontier/crawler/crawl/metrics"
 )
 
 // adminAddress returns the address on which --admin listens. A port alone means the
@@ -53,7 +50,7 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	bound, _, _ := net.SplitHostPort(address)
-	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler(ctx))
+	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -67,36 +64,13 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 	}, nil
 }
 
-// goCollector returns a collector for the usual metrics of Go's runtime, and the share of
-// the processor time that garbage collection takes.
-func goCollector() prometheus.Collector {
-	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
-		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
-}
-
-func (r *running) adminHandler(ctx context.Context) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		metrics{r.Crawl})
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		health(w, r.Err())
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
-		select {
-		case <-r.Stopping():
-			health(w, fmt.Errorf("stopping: %w", r.StoppedBy()))
-			return
-		default:
-		}
-		ctx, cancel := context.WithTimeout(request.Context(), readyTime)
-		defer cancel()
-		health(w, r.Ready(ctx))
-	})
+func (r *running) adminHandler() http.Handler {
+	handler := metrics.Handler(r.Crawl)
 	if !r.pprof {
-		return mux
+		return handler
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
 	// pprof.Cmdline is left out, because the command line can contain secret headers.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -135,15 +109,4 @@ func hostOf(hostport string) string {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
 	return strings.TrimSuffix(strings.ToLower(host), ".")
-}
-
-// readyTime is how long /readyz waits for an answer of the store.
-const readyTime = 5 * time.Second
-
-func health(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = io.WriteString(w, "ok\n")
 }

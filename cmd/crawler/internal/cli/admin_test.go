@@ -219,7 +219,7 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &running{plan: &plan{options: new(options)}, Crawl: c}
-	handler := r.adminHandler(t.Context())
+	handler := r.adminHandler()
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -308,22 +308,6 @@ func TestAdminAddress(t *testing.T) {
 	}
 	if code, _, errs := run(t, "", "crawl", "--admin", "nowhere", "http://a.test/"); code != exitUsage || !strings.Contains(errs, "--admin is") {
 		t.Errorf("--admin nowhere: exit code %d, want a usage error: %s", code, errs)
-	}
-}
-
-// TestMetricsAreDocumented: docs/reference/metrics.md lists the metrics in the order of
-// metricFamilies, and no others.
-func TestMetricsAreDocumented(t *testing.T) {
-	var want, got []string
-	name := regexp.MustCompile(`fqName: "([^"]+)"`)
-	for _, f := range metricFamilies {
-		want = append(want, name.FindStringSubmatch(f.Desc.String())[1])
-	}
-	for _, row := range regexp.MustCompile("(?m)^\\* `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/reference/metrics.md"), -1) {
-		got = append(got, row[1])
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("docs/reference/metrics.md has\n%q\nwant\n%q", got, want)
 	}
 }
 

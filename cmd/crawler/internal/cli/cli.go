@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // Run runs one command line and returns its exit code. When ctx ends, a crawl
@@ -138,11 +139,10 @@ many new URLs its filter probably dropped.
 }
 
 // liveFilter returns the state of the filter of the crawl in dir, for `crawler size --dir`.
-func liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
-	err = withDirectory(ctx, dir, func(ctx context.Context, c *attached) error {
-		state, err := c.Filter(ctx)
-		live = size.Live(state)
+func liveFilter(ctx context.Context, dir string) (state crawl.FilterState, err error) {
+	err = withDirectory(ctx, dir, func(ctx context.Context, c *attached) (err error) {
+		state, err = c.Filter(ctx)
 		return err
 	})
-	return live, err
+	return state, err
 }

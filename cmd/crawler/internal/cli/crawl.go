@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/memlimit"
 	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/crash"
@@ -73,13 +74,17 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	}
 	defer given.Close()
 	var filled atomic.Pointer[crawl.Crawl]
-	keeper := newKeeper(uint64(p.memory), func() uint64 {
+	limit := uint64(p.memory)
+	if os.Getenv("GOMEMLIMIT") != "" {
+		limit = 0
+	}
+	keeper := memlimit.New(limit, func() uint64 {
 		if c := filled.Load(); c != nil {
 			return c.FilterBytes()
 		}
 		return 0
 	})
-	config.Scarce, config.Cache = keeper.scarce, cacheOf(uint64(p.memory))
+	config.Scarce, config.Cache = keeper.Scarce, memlimit.Cache(uint64(p.memory))
 	r := &running{plan: p, console: c, files: files, log: config.Logger, given: given}
 	config.Resume = r.resume
 	opened, err := crawl.Open(crash.WithSizes(ctx, p.sizes), config)
@@ -87,7 +92,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		return p.explain(err)
 	}
 	filled.Store(opened)
-	keeper.follow()
+	keeper.Follow()
 	r.Crawl, r.dir = opened, opened.Dir()
 	stopProfile, err := startProfile(p.cpuProfile)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -28,7 +27,7 @@ type dedupFlags struct {
 	config dedup.Config // complete after check
 	urls   human.Count
 	fpr    human.Rate
-	form   form.Flags
+	form   formFlags
 	print  string
 
 	given func(flag string) bool
@@ -83,7 +82,7 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 	f.Var(&o.urls, "urls", "URLs that the filter is sized for; it grows beyond (fixed with --dir)")
 	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
 	f.BoolVar(&o.config.Exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
-	o.form.AddTo(f)
+	o.form.addTo(f)
 	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
 	f.BoolVarP(&o.config.Null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
 	restrict.Within(f, "urls", &o.urls, 1, maxKeys, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
@@ -96,7 +95,7 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 func (o *dedupFlags) check() error {
 	var errs []error
 	cfg := &o.config
-	cfg.Canon, cfg.Canonical, cfg.SetBytes = o.form.Options(), o.print == printCanonical, limitMemory
+	cfg.Canon, cfg.Canonical, cfg.SetBytes = o.form.options(), o.print == printCanonical, limitMemory
 	if !cfg.Exact {
 		cfg.URLs, cfg.FPR = uint64(o.urls), float64(o.fpr)
 	} else if o.given("urls") || o.given("fpr") {
@@ -123,7 +122,7 @@ func (o *dedupFlags) check() error {
 // takes only the canonical form.
 func (o *dedupFlags) adopt(stored dedup.Settings, options canon.Options) {
 	cfg := &o.config
-	if !slices.ContainsFunc(form.Names, o.given) {
+	if !slices.ContainsFunc(formNames, o.given) {
 		cfg.Canon = options
 	}
 	if cfg.Exact {

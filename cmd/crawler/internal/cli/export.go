@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/crawl/table"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
@@ -17,11 +15,9 @@ import (
 // newExport returns the command that merges the records of the workers of a crawl.
 func newExport(s streams) *cobra.Command {
 	var shared sharedFlags
-	var tables tableFlags
 	var temp string
 	cmd := &cobra.Command{
-		Use: "export [--redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
-			"    [--where CONDITION] [--out FILE] [DIR...]",
+		Use:   "export [--redis URL --name NAME] [--out FILE] [DIR...]",
 		Short: "Print the records of a crawl that workers share, each once",
 		Long: `Print the records of a crawl that workers share: one for each round of a URL,
 from the directories of all its workers, dead ones too. A DIR is the directory
@@ -36,16 +32,10 @@ meanwhile. With --sink postgres the records are read from Postgres.`,
   crawler export archive.crawl other-machine/archive.crawl > pages.jsonl`,
 	}
 	shared.addTo(cmd.Flags())
-	tables.addTo(cmd.Flags(), table.Records())
 	complete(cmd)
 	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of the sort, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
-		wanted, err := tables.table(s)
-		if err != nil {
-			return usage(err)
-		}
 		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
 			return err
@@ -53,13 +43,7 @@ meanwhile. With --sink postgres the records are read from Postgres.`,
 		if at.Redis == nil && len(args) == 0 {
 			return usage(errors.New("no records: name the directories of workers, or --redis and --name"))
 		}
-		write := func(w io.Writer) (crawl.Exported, error) { return crawl.Export(ctx, at.Location, args, temp, w) }
-		var sums crawl.Exported
-		if tables.plain() {
-			sums, err = write(s.out)
-		} else {
-			sums, err = exportTable(write, wanted, temp, s)
-		}
+		sums, err := crawl.Export(cmd.Context(), at.Location, args, temp, s.out)
 		if err != nil {
 			return at.explain(err)
 		}
@@ -69,24 +53,6 @@ meanwhile. With --sink postgres the records are read from Postgres.`,
 		return nil
 	}
 	return cmd
-}
-
-// exportTable exports the records into a temporary file, and prints them as a table.
-func exportTable(write func(io.Writer) (crawl.Exported, error), wanted table.Table, temp string, s streams) (sums crawl.Exported, err error) {
-	dir, err := os.MkdirTemp(temp, "crawler-export-")
-	if err != nil {
-		return sums, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := os.Create(crawl.RecordsFile(dir))
-	if err != nil {
-		return sums, err
-	}
-	sums, err = write(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return sums, err
-	}
-	return sums, printTable(s, wanted, record.Reader{Dir: dir}.Lines)
 }
 
 func printExported(w io.Writer, dirs int, sums record.Exported) {

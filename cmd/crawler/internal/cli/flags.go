@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/memlimit"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -30,7 +30,7 @@ type options struct {
 	// values that are converted before they are stored in a crawl.Config
 	fields    []string
 	exact     ruleList
-	form      form.Flags
+	form      formFlags
 	headers   []string
 	connectTo []string
 	allowNet  []string
@@ -199,7 +199,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	o.trustFlags(f)
-	o.memory = defaultMemory()
+	o.memory = human.Bytes(memlimit.Default())
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
@@ -215,7 +215,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 	o.fixed(f, "fpr", "P", "probability that a new URL is taken for a known one",
 		"a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'", within(&c.FPR, leastRate, leastRate, 1))
 	o.fixed(f, "growth", "on|off", "add layers beyond --urls, so that --fpr holds", "on or off", anything)
-	o.form.AddTo(f)
+	o.form.addTo(f)
 }
 
 func (o *options) exactFlags(f *pflag.FlagSet) {
@@ -301,7 +301,7 @@ func (p *plan) checkForm() error {
 
 // canonOptions returns the canonical form that the flags ask for.
 func (o *options) canonOptions() canon.Options {
-	options := o.form.Options()
+	options := o.form.options()
 	if o.crawl.Fixed.HostKey == "domain" {
 		options.HostKey = canon.ByDomain
 	}

@@ -92,21 +92,7 @@ func (f *linkFlags) print(ctx context.Context, s streams, c *attached) error {
 	if err != nil {
 		return usage(err)
 	}
-	return printRows(f, s, func() iter.Seq2[links.Link, error] { return linksTo(ctx, source, wanted) })
-}
-
-// linksTo yields the links to a URL.
-func linksTo(ctx context.Context, source links.Source, url string) iter.Seq2[links.Link, error] {
-	return func(yield func(links.Link, error) bool) {
-		for link, err := range source.Links() {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if (err != nil || link.Target == url) && !yield(link, err) || err != nil {
-				return
-			}
-		}
-	}
+	return printRows(f, s, func() iter.Seq2[links.Link, error] { return source.To(wanted) })
 }
 
 // printRows prints the rows of a report as a table.

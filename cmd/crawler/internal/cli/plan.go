@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/memlimit"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -93,8 +94,8 @@ func (p *plan) check() error {
 	if err == nil {
 		err = config.Validate()
 	}
-	if memory, is := errors.AsType[*crawl.MemoryError](err); is || p.memory < leastMemory {
-		least := human.Bytes(leastMemory)
+	if memory, is := errors.AsType[*crawl.MemoryError](err); is || p.memory < memlimit.Least {
+		least := human.Bytes(memlimit.Least)
 		if is {
 			least = max(least, human.Bytes((2*memory.Least+1<<20-1)>>20<<20))
 		}

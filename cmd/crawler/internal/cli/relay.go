@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/events"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -87,19 +86,7 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 	config.Logger = r.log
 	fmt.Fprintf(r.notices, "relay %s: delivering %s to %s; Ctrl-C stops, the same command goes on\n", config.Name, r.at, f.shown())
 	config.OnState = r.note
-	for said := false; ; said = true {
-		err = r.deliver(ctx, config)
-		if !errors.Is(err, frontier.ErrUnavailable) || ctx.Err() != nil {
-			break
-		}
-		if !said {
-			r.log.Warn("the relay waits", slog.String("relay", config.Name), slog.Any("err", err))
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(openAgain):
-		}
-	}
+	err = r.Relay(ctx, config, r.drain)
 	r.sumUp(config.Name)
 	if err != nil {
 		return r.explainRelay(config.Name, err)
@@ -108,20 +95,6 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 		return &exitError{signalCode(ctx), nil}
 	}
 	return nil
-}
-
-// openAgain is the pause between two attempts to open the outboxes of a crawl while Redis
-// or Postgres does not answer.
-const openAgain = time.Second
-
-// deliver opens the outboxes, which contain the events of the crawl, and delivers these events.
-func (r *relaying) deliver(ctx context.Context, config events.Config) (err error) {
-	boxes, err := r.Outboxes(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, boxes.Close()) }()
-	return boxes.Relay(ctx, config, r.drain)
 }
 
 // explainRelay adds an exit code and advice for the user to the error of a relay.

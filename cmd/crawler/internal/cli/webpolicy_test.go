@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -32,7 +31,7 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 	for _, sec := range new(options).newFlags() {
 		sec.flags.VisitAll(func(f *pflag.Flag) {
 			whole := slices.Contains([]string{"Scope", "Politeness", "Requests"}, sec.title)
-			if f.Hidden || !whole && !slices.Contains(form.Names, f.Name) {
+			if f.Hidden || !whole && !slices.Contains(formNames, f.Name) {
 				return
 			}
 			want := show(f)

@@ -6,7 +6,6 @@
 package view
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -31,11 +30,10 @@ type Live struct {
 	size  func() (width, height int)
 	color bool
 
-	mu      sync.Mutex
-	w       io.Writer
-	shown   *report.Reading // nil means that the view is not shown
-	width   int             // width of the terminal at the last drawing
-	partial []byte          // text that was written to Printer after the last newline
+	mu    sync.Mutex
+	w     io.Writer
+	shown *report.Reading // nil means that the view is not shown
+	width int             // width of the terminal at the last drawing
 }
 
 // Open returns a view on w if w is a terminal, unless TERM is dumb. If NO_COLOR is not
@@ -76,15 +74,12 @@ func (l *Live) Draw(r report.Reading) {
 func (l *Live) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := l.erase() + string(l.partial)
-	l.shown, l.partial = nil, nil
-	if text != "" {
-		_, _ = io.WriteString(l.w, text)
-	}
+	_, _ = io.WriteString(l.w, l.erase())
+	l.shown = nil
 }
 
-// Printer returns a writer that prints lines above the view. They stay on the terminal.
-// A line is printed when its newline is written, or when Clear is called.
+// Printer returns a writer that prints lines above the view. They stay on the terminal. Each
+// write must end with a newline.
 func (l *Live) Printer() io.Writer { return printer{l} }
 
 type printer struct{ *Live }
@@ -92,14 +87,7 @@ type printer struct{ *Live }
 func (l printer) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.partial = append(l.partial, text...)
-	end := bytes.LastIndexByte(l.partial, '\n') + 1
-	if end == 0 {
-		return len(text), nil
-	}
-	out := l.erase() + string(l.partial[:end]) + l.frame() // in one write, to avoid flicker
-	l.partial = append(l.partial[:0], l.partial[end:]...)
-	_, err := io.WriteString(l.w, out)
+	_, err := io.WriteString(l.w, l.erase()+string(text)+l.frame()) // one write, to avoid flicker
 	return len(text), err
 }
 

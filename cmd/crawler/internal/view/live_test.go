@@ -170,7 +170,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 		live := NewLive(s, s.size, rapid.Bool().Draw(t, "color"))
 		printer := live.Printer()
 		var printed []string
-		partial, shown, stale := "", false, false // stale: the view was not drawn since a resize
+		shown, stale := false, false // stale: the view was not drawn since a resize
 		t.Repeat(map[string]func(*rapid.T){
 			"draw": func(t *rapid.T) {
 				r := busy()
@@ -182,24 +182,11 @@ func TestNothingElseOnScreen(t *testing.T) {
 				shown, stale = true, false
 			},
 			"print": func(t *rapid.T) {
-				n := rapid.IntRange(1, longest-len(partial)).Draw(t, "n")
-				text := strings.Repeat("x", n)
-				if ends := rapid.Bool().Draw(t, "ends"); ends || len(partial)+n == longest {
-					fmt.Fprintln(printer, text)
-					printed, partial = append(printed, partial+text), ""
-					stale = false
-					return
-				}
-				fmt.Fprint(printer, text)
-				partial += text
+				text := strings.Repeat("x", rapid.IntRange(1, longest).Draw(t, "n"))
+				fmt.Fprintln(printer, text)
+				printed, stale = append(printed, text), false
 			},
 			"clear": func(t *rapid.T) {
-				// Clear would print partial without a newline. Then the next text would follow in the
-				// same line.
-				if partial != "" {
-					fmt.Fprintln(printer)
-					printed, partial = append(printed, partial), ""
-				}
 				live.Clear()
 				shown = false
 			},
@@ -228,19 +215,6 @@ func TestNothingElseOnScreen(t *testing.T) {
 			},
 		})
 	})
-}
-
-// TestClearFlushes: a line that was printed without a newline is not lost.
-func TestClearFlushes(t *testing.T) {
-	s := newScreen(80, 24, true)
-	live := NewLive(s, s.size, false)
-	live.Draw(busy())
-	fmt.Fprint(live.Printer(), "half")
-	live.Clear()
-	live.Clear()
-	if diff := cmp.Diff([]string{"half"}, s.lines()); diff != "" {
-		t.Errorf("lines after Clear (-want +got):\n%s", diff)
-	}
 }
 
 // TestOneWrite: each drawing, each printed line and each call of Clear is one write, so

@@ -60,7 +60,7 @@ const (
 // that the function look returns.
 func Command(look LiveFunc) *cobra.Command {
 	o := options{growth: true}
-	var q question
+	var plan sizing.Plan
 	command := &cobra.Command{
 		Use:   "size",
 		Short: "Calculate what a filter costs and loses, before the crawl",
@@ -83,7 +83,7 @@ and the time that a polite crawl of them takes.`,
 			case o.dir != "":
 				err = checkLive(cmd.Flags())
 			default:
-				q, err = o.solve()
+				plan, err = o.solve()
 			}
 			return err
 		},
@@ -91,7 +91,7 @@ and the time that a polite crawl of them takes.`,
 			if o.dir != "" {
 				return runLive(cmd, &o, look)
 			}
-			return run(cmd.OutOrStdout(), o, q)
+			return run(cmd.OutOrStdout(), o, plan)
 		},
 	}
 	o.addTo(command.Flags())
@@ -133,28 +133,14 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	})
 }
 
-// question is what solve has computed: the filter that a command line asks for.
-type question struct {
-	answer sizing.Answer
-	// rate is the false-positive rate that the layouts are made for: --fpr or its default. With
-	// --lost, or with --urls and --memory but without --fpr, it is answer.FPR.
-	rate    float64
-	assumed []string // flags that were not given, with their assumed values
-}
-
 // solve computes the properties of the filter that the flags do not give.
-func (o *options) solve() (question, error) {
-	var q question
-	urls := uint64(o.urls)
+func (o *options) solve() (sizing.Plan, error) {
+	urls, fpr := uint64(o.urls), float64(o.fpr)
 	if urls == 0 && o.memory == 0 {
 		urls = defaultURLs
-		q.assumed = append(q.assumed, fmt.Sprintf("--urls %d", urls))
 	}
-	ceiling := o.fpr > 0 || o.lost.set()
-	fpr := float64(o.fpr)
-	if !ceiling && (urls == 0 || o.memory == 0) {
+	if fpr == 0 && !o.lost.set() && (urls == 0 || o.memory == 0) {
 		fpr = defaultFPR
-		q.assumed = append(q.assumed, fmt.Sprintf("--fpr %g", fpr))
 	}
 	answer, err := sizing.Solve(sizing.Question{
 		Keys: urls, Bits: 8 * uint64(o.memory), FPR: fpr,
@@ -162,19 +148,26 @@ func (o *options) solve() (question, error) {
 		Hashes: o.hashes, MaxHashes: o.maxHashes,
 	})
 	if impossible, ok := errors.AsType[*sizing.ImpossibleError](err); ok {
-		return question{}, errors.New(explain(impossible))
+		return sizing.Plan{}, errors.New(explain(impossible))
+	}
+	if err == nil {
+		err = checkAnswer(answer, fpr > 0 || o.lost.set())
 	}
 	if err != nil {
-		return question{}, err
+		return sizing.Plan{}, err
 	}
-	if err := checkAnswer(answer, fpr > 0 || o.lost.set()); err != nil {
-		return question{}, err
+	plan := sizing.Plan{
+		Filter: answer, FPR: answer.FPR, Growth: bool(o.growth), Hosts: uint64(o.hosts), URLBytes: o.urlBytes, Queued: uint64(o.queued),
+		BlockBits: o.blockBits, Partitions: o.partitions,
+		Delay: o.delay, Latency: o.latency, HostsAtOnce: uint64(o.workers) * uint64(o.concurrency),
 	}
-	q.answer, q.rate = answer, answer.FPR
 	if fpr > 0 && !o.lost.set() {
-		q.rate = fpr
+		plan.FPR = fpr
 	}
-	return q, nil
+	if plan.Hosts == 0 {
+		plan.Hosts = max(answer.Keys/defaultURLsPerHost, 1)
+	}
+	return plan, nil
 }
 
 // checkAnswer returns an error for a filter that has too few bits to be useful. rateGiven
@@ -220,9 +213,17 @@ func explain(e *sizing.ImpossibleError) string {
 	return b.String()
 }
 
+// report is the output of the command. --json prints it in this form.
+type report struct {
+	sizing.Report
+	Reserve string `json:"bf_reserve"`
+
+	plan sizing.Plan
+}
+
 // run prints the report, and writes the plot.
-func run(out io.Writer, o options, q question) error {
-	r := newReport(o, q)
+func run(out io.Writer, o options, plan sizing.Plan) error {
+	r := report{plan.Report(), fmt.Sprintf("BF.RESERVE crawl:seen %.4g %d NONSCALING", plan.FPR, plan.Filter.Keys), plan}
 	if o.plot != "" {
 		if err := os.WriteFile(o.plot, r.plot(), 0o644); err != nil {
 			return fmt.Errorf("plot: %w", err)

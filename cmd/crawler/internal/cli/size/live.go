@@ -12,20 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Live is the current filter of a crawl.
-type Live struct {
-	Layers []frontier.FilterLayer // oldest first; at least one
-	Added  uint64                 // keys that the running process has added
-	Ran    time.Duration          // how long this process has run; 0 means that the crawl does not run
-}
-
 // LiveFunc returns the filter of the crawl in dir.
-type LiveFunc func(ctx context.Context, dir string) (Live, error)
+type LiveFunc func(ctx context.Context, dir string) (crawl.FilterState, error)
 
 // liveReport is the report of `crawler size --dir`.
 type liveReport struct {
@@ -41,7 +35,7 @@ type liveReport struct {
 	Layers   []frontier.FilterLayer `json:"layers"`
 }
 
-func newLiveReport(dir string, live Live) liveReport {
+func newLiveReport(dir string, live crawl.FilterState) liveReport {
 	r := liveReport{Dir: dir, Layers: live.Layers}
 	variance, absent := 0.0, 0.0 // absent is the log of the probability that no layer claims a new key
 	for _, l := range live.Layers {

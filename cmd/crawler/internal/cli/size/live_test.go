@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -28,14 +29,14 @@ func lookAt(t *testing.T, keys int, added uint64, ran time.Duration) LiveFunc {
 	for i := range keys {
 		filter.Add(hasher.Fingerprint(fmt.Sprint(i)))
 	}
-	live := Live{Added: added, Ran: ran}
+	live := crawl.FilterState{Added: added, Ran: ran}
 	for _, l := range filter.Stats().Layers {
 		live.Layers = append(live.Layers, frontier.FilterLayer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits,
 			Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target})
 	}
-	return func(_ context.Context, dir string) (Live, error) {
+	return func(_ context.Context, dir string) (crawl.FilterState, error) {
 		if dir != "go.dev.crawl" {
-			return Live{}, errors.New("no crawl in " + dir)
+			return crawl.FilterState{}, errors.New("no crawl in " + dir)
 		}
 		return live, nil
 	}

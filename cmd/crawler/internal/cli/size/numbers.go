@@ -2,9 +2,11 @@ package size
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -61,4 +63,17 @@ func ibytesUp(n uint64) string {
 func rateUp(p float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(p))-2)
 	return math.Ceil(p/unit) * unit
+}
+
+// days formats a time in a suitable unit.
+func days(seconds float64) string {
+	const day, year = 24 * 3600, 365.25 * 24 * 3600
+	switch {
+	case seconds >= 2*year:
+		return fmt.Sprintf("%.3g years", seconds/year)
+	case seconds >= 2*day:
+		return fmt.Sprintf("%.3g days", seconds/day)
+	default:
+		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	}
 }

@@ -16,9 +16,9 @@ func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 // plotLost draws the false-positive rate and the share of lost URLs over the number of
 // URLs offered.
 func (r report) plotLost() *bench.Plot {
-	floor := r.rate * 1e-4
+	floor := r.plan.FPR * 1e-4
 	p := &bench.Plot{
-		Title: fmt.Sprintf("Made for %s URLs at p = %.3g", human.Commas(r.Filter.Keys), r.rate),
+		Title: fmt.Sprintf("Made for %s URLs at p = %.3g", human.Commas(r.Filter.Keys), r.plan.FPR),
 		X:     "URLs offered, in multiples of n", Y: "share of URLs",
 		XRange: [2]float64{0.25, 4}, XTicks: []float64{0.25, 0.5, 1, 2, 4}, YRange: [2]float64{floor, 1},
 	}
@@ -26,7 +26,8 @@ func (r report) plotLost() *bench.Plot {
 	for of := 0.25; of <= 4; of *= 1.05 {
 		multiples = append(multiples, of)
 	}
-	for _, f := range fills(r.Filter.Answer, r.rate, append(multiples, 4)...) {
+	for _, of := range append(multiples, 4) {
+		f := r.plan.Fill(of)
 		for _, line := range []struct {
 			name  string
 			share float64
@@ -50,7 +51,7 @@ func (r report) plotLost() *bench.Plot {
 func (r report) plotCost() *bench.Plot {
 	const least, most = 1e-10, 0.1
 	p := &bench.Plot{
-		Title: fmt.Sprintf("Memory for one of %s URLs of %d bytes", human.Commas(r.Filter.Keys), r.urlBytes), X: "p", Y: "bytes per URL",
+		Title: fmt.Sprintf("Memory for one of %s URLs of %d bytes", human.Commas(r.Filter.Keys), r.plan.URLBytes), X: "p", Y: "bytes per URL",
 		XRange: [2]float64{least, most}, YRange: [2]float64{0.2, 500},
 	}
 	for _, curve := range []struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // text returns the report for people.
@@ -22,9 +23,6 @@ func (r report) text() string {
 		if b.Len() > before {
 			b.WriteByte('\n')
 		}
-	}
-	if len(r.Assumed) > 0 {
-		fmt.Fprintf(&b, "Not given and assumed: %s\n", strings.Join(r.Assumed, ", "))
 	}
 	return b.String()
 }
@@ -51,19 +49,9 @@ func (r report) writeFills(b *strings.Builder) {
 		})
 	}
 	render(b, t)
-	one := r.full()
+	one := r.plan.Fill(1)
 	fmt.Fprintf(b, "  Growth costs %.2f%% more bits at n, and keeps p for any number of URLs.\n",
 		100*(float64(one.Growing.Bits)/float64(one.Fixed.Bits)-1))
-}
-
-// full returns the state of the filter when it has as many URLs as it is sized for.
-func (r report) full() fillReport {
-	for _, f := range r.Fills {
-		if f.Of == 1 {
-			return f
-		}
-	}
-	panic("size: a report without the state at n")
 }
 
 func (r report) writeMemory(b *strings.Builder) {
@@ -119,18 +107,18 @@ func (r report) writeQueue(b *strings.Builder) {
 	if q == nil {
 		return
 	}
-	fmt.Fprintf(b, "A queue of %s of %d bytes, beside the filter\n", human.Plural(q.URLs, "URL"), r.urlBytes)
+	fmt.Fprintf(b, "A queue of %s of %d bytes, beside the filter\n", human.Plural(q.URLs, "URL"), r.plan.URLBytes)
 	facts(b, [][2]string{
 		{"in Redis", human.IBytes(q.Redis) + " of used_memory, when all hosts have equally many"},
-		{"embedded store", q.Disk.text() + " of disk: logs, and what is not compacted yet"},
-		{"exact ones", "and " + q.Exact.text() + " of disk in Postgres, if all are"},
+		{"embedded store", spanText(q.Disk) + " of disk: logs, and what is not compacted yet"},
+		{"exact ones", "and " + spanText(q.Exact) + " of disk in Postgres, if all are"},
 	})
 }
 
-func (s span) text() string { return human.IBytes(s.Least) + " to " + human.IBytes(s.Most) }
+func spanText(s sizing.Span) string { return human.IBytes(s.Least) + " to " + human.IBytes(s.Most) }
 
 func (r report) writeStores(b *strings.Builder) {
-	fmt.Fprintf(b, "The same URLs (%d bytes each) in exact stores\n", r.urlBytes)
+	fmt.Fprintf(b, "The same URLs (%d bytes each) in exact stores\n", r.plan.URLBytes)
 	t := newTable("store", "bytes per URL", "in all", "the filter, times")
 	for _, s := range r.Stores {
 		name := s.Name

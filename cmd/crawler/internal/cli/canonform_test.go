@@ -1,4 +1,4 @@
-package form
+package cli
 
 import (
 	"testing"
@@ -21,10 +21,10 @@ func TestCanonicalOptions(t *testing.T) {
 		{[]string{"--keep-param=utm_source", "--strip-param=a"}, "http://a.test/?utm_source=x&b=2"},
 		{[]string{"--sort-query"}, "http://a.test/?a=1&b=2"},
 	} {
-		var f Flags
+		var f formFlags
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.AddTo(set)
-		for _, name := range Names {
+		f.addTo(set)
+		for _, name := range formNames {
 			if set.Lookup(name) == nil {
 				t.Fatalf("no flag --%s", name)
 			}
@@ -32,7 +32,7 @@ func TestCanonicalOptions(t *testing.T) {
 		if err := set.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		form, err := canon.New(f.Options())
+		form, err := canon.New(f.options())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package memlimit
 
 import (
 	"math"
@@ -34,29 +34,32 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	if got := machineMemory("none"); got != math.MaxUint64 {
 		t.Errorf("machineMemory of a missing file = %d, want %d", got, uint64(math.MaxUint64))
 	}
-	if got := defaultMemory(); got < minMemory || got > maxMemory {
-		t.Errorf("the default of --memory is %d, want %d to %d", got, minMemory, maxMemory)
+	if got := Default(); got < minDefault || got > maxDefault {
+		t.Errorf("Default() = %d, want %d to %d", got, minDefault, maxDefault)
 	}
 }
 
-// TestShortMemory: memory is short if the live heap does not fit into --memory. When the
+// TestShortMemory: memory is short if the live heap does not fit into the limit. When the
 // filter grows, the memory limit of the runtime grows by the same number of bytes.
 func TestShortMemory(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "")
 	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(-1)
 	debug.SetGCPercent(percent)
 	defer func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) }()
 	filter := uint64(0)
-	k := newKeeper(4<<30, func() uint64 { return filter })
-	if got := k.scarce(); got == fetcher.Memory {
-		t.Errorf("with 4 GiB: scarce() = %q, want no shortage of memory", got)
+	k := New(4<<30, func() uint64 { return filter })
+	if got := k.Scarce(); got == fetcher.Memory {
+		t.Errorf("with 4 GiB: Scarce() = %q, want no shortage of memory", got)
 	}
 	filter = 1 << 30
-	k.scarce()
+	k.Scarce()
 	if got := debug.SetMemoryLimit(-1); got != 5<<30-programMemory {
 		t.Errorf("with 4 GiB and a filter of 1 GiB: memory limit %d, want %d", got, 5<<30-programMemory)
 	}
-	if got := newKeeper(1<<20, func() uint64 { return 0 }).scarce(); got != fetcher.Memory {
-		t.Errorf("with 1 MiB: scarce() = %q, want %q", got, fetcher.Memory)
+	if got := New(1<<20, func() uint64 { return 0 }).Scarce(); got != fetcher.Memory {
+		t.Errorf("with 1 MiB: Scarce() = %q, want %q", got, fetcher.Memory)
+	}
+	debug.SetMemoryLimit(1 << 20)
+	if got := New(0, func() uint64 { return 0 }).Scarce(); got != fetcher.Memory || debug.SetMemoryLimit(-1) != 1<<20 {
+		t.Errorf("with a limit of the environment of 1 MiB: Scarce() = %q and limit %d, want %q and the same limit", got, debug.SetMemoryLimit(-1), fetcher.Memory)
 	}
 }

@@ -1,7 +1,14 @@
-package cli
+// Package memlimit bounds the memory of a process that runs a crawl.
+//
+// It owns the memory limit of Go's runtime, and decides when a crawl must lease no more
+// hosts because memory or processor time is short. It changes a limit of the whole process,
+// so package crawl does not use it: the program does. It does not bound bodies and documents:
+// crawl.Config.Memory does.
+package memlimit
 
 import (
-	"bufio"
+	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"runtime/debug"
@@ -12,24 +19,24 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/internal/human"
 )
 
+// Least is the smallest memory for which New is useful. It suffices for the database
+// (Pebble), the runtime and one host.
+const Least = 128 << 20
+
 const (
-	// leastMemory is the smallest valid --memory. It suffices for the database (Pebble),
-	// the runtime and one host.
-	leastMemory = 128 << 20
-	// minMemory and maxMemory are the bounds of the default of --memory.
-	minMemory, maxMemory = 256 << 20, 2 << 30
-	// The default of --memory is the machine's memory divided by memoryShare.
-	memoryShare = 8
-	// The database of a crawl in a directory has a block cache. Its size is --memory divided by
-	// cacheShare, but at least leastCache and at most mostCache. The size matters for crawls
+	// minDefault and maxDefault are the bounds of Default.
+	minDefault, maxDefault = 256 << 20, 2 << 30
+	// Default is the machine's memory divided by defaultShare.
+	defaultShare = 8
+	// The database of a crawl in a directory has a block cache. Its size is the memory divided
+	// by cacheShare, but at least leastCache and at most mostCache. The size matters for crawls
 	// of more than about 100,000 hosts, in which most look-ups are for rows on disk. A crawl
 	// of a million hosts is 1.5 times as fast with 128 MiB as with 32 MiB.
 	cacheShare            = 16
 	leastCache, mostCache = 32 << 20, 128 << 20
-	// programMemory is the part of --memory for the resident pages of the binary: 34 to
+	// programMemory is the part of the memory for the resident pages of the binary: 34 to
 	// 36 MB in a broad crawl (RssFile in /proc/PID/status). The runtime's limit does not
 	// count them.
 	programMemory = 32 << 20
@@ -42,38 +49,34 @@ const (
 	leastGrowth = 50
 )
 
-// defaultMemory returns the default of --memory: an eighth of the memory of the machine
-// or of this process's control group, whichever is smaller.
-func defaultMemory() human.Bytes {
+// Default returns a limit for a process without a filter: an eighth of the memory of the
+// machine or of this process's control group, whichever is smaller.
+func Default() uint64 {
 	total := min(machineMemory("/proc/meminfo"), groupMemory("/sys/fs/cgroup/memory.max"))
 	if total == math.MaxUint64 {
-		return minMemory
+		return minDefault
 	}
-	return human.Bytes(min(max(total/memoryShare, minMemory), maxMemory))
+	return min(max(total/defaultShare, minDefault), maxDefault)
 }
 
-// cacheOf returns the part of memory for the block cache of the database.
-func cacheOf(memory uint64) int64 {
+// Cache returns the part of memory that crawl.Config.Cache should have.
+func Cache(memory uint64) int64 {
 	return int64(min(max(memory/cacheShare, leastCache), mostCache))
 }
 
 // machineMemory returns MemTotal of a file like /proc/meminfo in bytes, or
 // math.MaxUint64 if it cannot be read.
 func machineMemory(name string) uint64 {
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return math.MaxUint64
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 3 && fields[0] == "MemTotal:" {
-			if kib, err := strconv.ParseUint(fields[1], 10, 50); err == nil {
-				return kib << 10
-			}
-		}
+	_, text, _ = bytes.Cut(text, []byte("MemTotal:"))
+	var kib uint64
+	if _, err := fmt.Sscanf(string(text), "%d kB", &kib); err != nil {
+		return math.MaxUint64
 	}
-	return math.MaxUint64
+	return kib << 10
 }
 
 // groupMemory returns the bytes that a control group may use, or math.MaxUint64 if there
@@ -90,20 +93,23 @@ func groupMemory(name string) uint64 {
 	return limit
 }
 
-// keeper limits the memory of this process, without its filter, to --memory. It is not
-// safe for concurrent use.
-type keeper struct {
+// Keeper limits the memory of this process, without the filter of its crawl. It is not safe
+// for concurrent use.
+type Keeper struct {
 	memory uint64
 	filter func() uint64 // returns the current size of the filter in bytes
-	fixed  bool          // GOMEMLIMIT is set and is not changed
+	fixed  bool          // the limit of the runtime is not changed
 	limit  int64         // the limit that was set last
 	cpu    report.CPUMeter
 	sample []rtmetrics.Sample
 }
 
-// newKeeper returns a keeper, and sets the memory limit of the runtime.
-func newKeeper(memory uint64, filter func() uint64) *keeper {
-	k := &keeper{memory: memory, filter: filter, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: report.NewCPUMeter(time.Now())}
+// New returns a Keeper for a process that may use this memory beside its filter, and sets the
+// memory limit of the runtime. If memory is 0, it keeps the runtime's limit, such as that of
+// GOMEMLIMIT, which includes the filter. The function filter returns the current size of the
+// filter in bytes.
+func New(memory uint64, filter func() uint64) *Keeper {
+	k := &Keeper{memory: memory, filter: filter, fixed: memory == 0, cpu: report.NewCPUMeter(time.Now())}
 	for _, name := range []string{
 		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/objects:bytes",
@@ -115,25 +121,25 @@ func newKeeper(memory uint64, filter func() uint64) *keeper {
 	} else {
 		k.memory -= min(programMemory, k.memory/2)
 	}
-	k.follow()
+	k.Follow()
 	return k
 }
 
-// follow sets the runtime's memory limit to the sum of memory and the current size of
+// Follow sets the runtime's memory limit to the sum of memory and the current size of
 // the filter.
-func (k *keeper) follow() {
+func (k *Keeper) Follow() {
 	if limit := int64(k.memory + k.filter()); !k.fixed && limit != k.limit {
 		debug.SetMemoryLimit(limit)
 		k.limit = limit
 	}
 }
 
-// scarce implements fetcher.Config.Scarce. It returns the resource that is short, or "" if
+// Scarce implements fetcher.Config.Scarce. It returns the resource that is short, or "" if
 // there is enough of all resources. Memory is short when the heap cannot grow by leastGrowth
 // between two collections. With less room the process would spend most of its time on
 // collections.
-func (k *keeper) scarce() fetcher.Resource {
-	k.follow()
+func (k *Keeper) Scarce() fetcher.Resource {
+	k.Follow()
 	rtmetrics.Read(k.sample)
 	value := func(i int) uint64 { return k.sample[i].Value.Uint64() }
 	live, filter := value(0), k.filter()

@@ -1,6 +1,4 @@
-// Package form has the flags for the canonical form of URLs. The commands share them, so
-// that two URLs are equal for all commands or for none.
-package form
+package cli
 
 import (
 	"errors"
@@ -12,17 +10,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Flags are the values of the flags.
-type Flags struct {
+// formFlags are the flags for the canonical form of URLs. The commands share them, so that two
+// URLs are equal for all commands or for none.
+type formFlags struct {
 	Strip, Keep []string
 	Sort        bool
 }
 
-// Names are the names of the flags.
-var Names = []string{"strip-param", "keep-param", "sort-query"}
+// formNames are the names of the flags.
+var formNames = []string{"strip-param", "keep-param", "sort-query"}
 
-// AddTo adds the flags to a flag set.
-func (f *Flags) AddTo(set *pflag.FlagSet) {
+// addTo adds the flags to a flag set.
+func (f *formFlags) addTo(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.Strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
 	set.StringArrayVar(&f.Keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
 	set.BoolVar(&f.Sort, "sort-query", false, "treat URLs that differ only in the order of query parameters as one URL")
@@ -36,8 +35,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	}
 }
 
-// Options returns the canonical form that the flags ask for. Its HostKey is the default.
-func (f *Flags) Options() canon.Options {
+// options returns the canonical form that the flags ask for. Its HostKey is the default.
+func (f *formFlags) options() canon.Options {
 	strip := canon.DefaultStrip()
 	if slices.Contains(f.Strip, "-") {
 		strip = []string{}

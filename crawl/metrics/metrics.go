@@ -1,0 +1,244 @@
+// Package metrics exports the counters of a crawl to Prometheus, and its health.
+//
+// It owns the names and descriptions of the metrics, and the paths that monitoring asks for.
+// It does not listen, and does not decide who may ask. docs/reference/metrics.md lists the
+// metrics and the paths.
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Handler serves /metrics, /healthz and /readyz for a crawl that this process runs. /metrics
+// also has the metrics of Go's runtime and of the process. /healthz fails after a write to the
+// store has failed. /readyz fails if the crawl is stopping or its store does not answer.
+func Handler(c *crawl.Crawl) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		health(w, c.Err())
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
+		select {
+		case <-c.Stopping():
+			health(w, fmt.Errorf("stopping: %w", c.StoppedBy()))
+			return
+		default:
+		}
+		ctx, cancel := context.WithTimeout(request.Context(), answerTime)
+		defer cancel()
+		health(w, c.Ready(ctx))
+	})
+	return mux
+}
+
+func health(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+func newRegistry(c *crawl.Crawl) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	// The additional metrics are the share of the processor time that garbage collection takes.
+	runtimeMetrics := collectors.WithGoCollectorRuntimeMetrics(
+		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)})
+	registry.MustRegister(collectors.NewGoCollector(runtimeMetrics),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{c})
+	return registry
+}
+
+// collector implements prometheus.Collector for a crawl. The counters of the store are about
+// the whole crawl. The counters of the worker are about this process. Each scrape reads all
+// counters of the store at one moment.
+type collector struct{ crawl *crawl.Crawl }
+
+// answerTime is how long a request waits for an answer of the store.
+const answerTime = 5 * time.Second
+
+// family is one metric.
+type family struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// families are all metrics, in the order of docs/reference/metrics.md.
+var families []family
+
+// newFamily adds a metric to families.
+func newFamily(kind prometheus.ValueType, name, help string, labels ...string) family {
+	f := family{prometheus.NewDesc("crawler_"+name, help, labels, nil), kind}
+	families = append(families, f)
+	return f
+}
+
+func counter(name, help string, labels ...string) family {
+	return newFamily(prometheus.CounterValue, name, help, labels...)
+}
+
+func gauge(name, help string, labels ...string) family {
+	return newFamily(prometheus.GaugeValue, name, help, labels...)
+}
+
+// Metrics of the whole crawl.
+var (
+	found        = counter("urls_found_total", "URLs that were offered, seeds too: added + seen + refused")
+	added        = counter("urls_added_total", "URLs that were new and queued: the sum of crawler_urls")
+	seen         = counter("urls_seen_total", "URLs that were known, or that the filter claimed to know")
+	refused      = counter("urls_refused_total", "URLs that a rule refused", "reason")
+	urls         = gauge("urls", "URLs that were added, by where they are", "state")
+	delayed      = gauge("urls_delayed", "queued URLs that wait for another try")
+	outcomes     = counter("outcomes_total", "final answers, of all rounds", "outcome")
+	pages        = counter("pages_total", "answers that count against --max-pages")
+	retries      = counter("retries_total", "URLs queued again after an attempt that failed")
+	records      = counter("records_total", "records written")
+	hosts        = gauge("hosts", "hosts with queued or leased URLs")
+	paused       = gauge("paused", "1 while the crawl is paused")
+	keys         = gauge("filter_keys", "URLs in the filter")
+	capacity     = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
+	layers       = gauge("filter_layers", "layers of the filter")
+	bytes        = gauge("filter_bytes", "size of the filter's bits")
+	fpr          = gauge("filter_false_positive_ratio", "probability that a new URL is taken for a known one now, from the fill")
+	shadow       = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
+	recovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
+	promoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
+	outbox       = gauge("outbox", "notes that wait for Postgres")
+	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
+	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
+	relaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
+	relayDead    = gauge("relay_dead_letters", "events that a sink refused for ever", "relay", "worker")
+	relayAway    = gauge("relay_away", "1 while the sink of a relay in this process accepts nothing", "relay", "worker")
+)
+
+// Metrics of this process.
+var (
+	requests = counter("requests_total", "requests made by this process", "for")
+	errors   = counter("attempts_failed_total", "attempts of this process that failed, for pages and for robots.txt")
+	body     = counter("body_bytes_total", "bytes of bodies as they came to this process")
+	finished = counter("finished_total", "URLs that reached an outcome after a request of this process")
+	lost     = counter("leases_lost_total", "leases that this process lost")
+	commits  = counter("store_commits_total", "times that this process committed changes to the embedded store and synced them")
+	leases   = gauge("leases", "hosts that this process has leased", "doing")
+	slots    = gauge("slots", "hosts that this process can ask at once (--concurrency)")
+	blocked  = gauge("blocked", "what waits in this process: requests for --rate, --bandwidth or the addresses of names, completions for the store, hosts for robots.txt", "by")
+	build    = gauge("build", "1, with what this process is", "version", "go")
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, f := range families {
+		to <- f.Desc
+	}
+}
+
+// Collect implements prometheus.Collector. If the store does not answer, the scrape
+// fails.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	send := func(f family, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(f.Desc, f.kind, value, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	st, err := c.crawl.Status(ctx)
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(found.Desc, err)
+		return
+	}
+	sendStats(send, &st.Stats)
+	sendRelays(send, st.Relays)
+	sendProgress(send, c.crawl.Progress())
+	if n, embedded := c.crawl.Commits(); embedded {
+		send(commits, float64(n))
+	}
+	send(build, 1, crawl.Version(), runtime.Version())
+}
+
+func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
+	for _, of := range []struct {
+		family
+		value uint64
+	}{
+		{found, stats.Found}, {added, stats.Added}, {seen, stats.Seen}, {delayed, stats.Delayed},
+		{pages, stats.Pages}, {retries, stats.Retries}, {records, stats.Records}, {hosts, stats.Hosts},
+		{keys, stats.Filter.Keys}, {capacity, stats.Filter.Capacity}, {layers, uint64(stats.Filter.Layers)},
+		{bytes, stats.Filter.Bytes}, {recovered, stats.Recovered},
+		{promoted, stats.Promoted}, {outbox, stats.Outbox},
+	} {
+		send(of.family, float64(of.value))
+	}
+	for state, n := range map[frontier.State]uint64{
+		frontier.Queued: stats.Queued, frontier.Leased: stats.Leased, frontier.Done: stats.Done, frontier.Failed: stats.Failed,
+	} {
+		send(urls, float64(n), string(state))
+	}
+	for reason, n := range stats.Refused {
+		send(refused, float64(n), string(reason))
+	}
+	for outcome, n := range stats.Outcomes {
+		send(outcomes, float64(n), string(outcome))
+	}
+	for verdict, n := range map[string]uint64{
+		"new": stats.Shadow.New, "lost": stats.Shadow.Lost, "forgotten": stats.Shadow.Forgotten,
+	} {
+		send(shadow, float64(n), verdict)
+	}
+	isPaused := 0.0
+	if stats.Paused {
+		isPaused = 1
+	}
+	send(paused, isPaused)
+	send(fpr, stats.Filter.FPR)
+}
+
+// sendRelays sends the lag of each relay, if the lag is known.
+func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
+	for _, r := range relays {
+		if r.Fault != "" {
+			continue
+		}
+		away := 0.0
+		if r.Away != "" {
+			away = 1
+		}
+		send(relayEvents, float64(r.Events), r.Name, r.Worker)
+		send(relayBytes, float64(r.Bytes), r.Name, r.Worker)
+		send(relaySeconds, r.Seconds, r.Name, r.Worker)
+		send(relayDead, float64(r.Dead), r.Name, r.Worker)
+		send(relayAway, away, r.Name, r.Worker)
+	}
+}
+
+func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {
+	send(requests, float64(p.Requests), "page")
+	send(requests, float64(p.Robots), "robots")
+	send(errors, float64(p.Errors))
+	send(body, float64(p.Bytes))
+	send(finished, float64(p.Finished))
+	send(lost, float64(p.LeasesLost))
+	send(leases, float64(p.Waiting), "waiting")
+	send(leases, float64(p.Late), "late")
+	send(leases, float64(p.Hosts-p.Waiting-int64(p.Late)), "working")
+	send(slots, float64(p.Slots))
+	send(blocked, float64(p.Paying), "rate")
+	send(blocked, float64(p.Overdrawn), "bandwidth")
+	send(blocked, float64(p.Storing), "store")
+	send(blocked, float64(p.Ruling), "robots")
+	send(blocked, float64(p.LookUps), "names")
+}
