@@ -31,19 +31,6 @@ var outboxCases = beside([]testCase{
 		c.wantAnswer(frontier.Seen, item)
 		c.wantStats(counts{"seen": 5, "added": 3})
 	}},
-	{"DecisionNewReturnsFromALostLease", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
-		item := as(frontier.New, page("a.test", 1))
-		c.add(item)
-		c.lease()
-		c.Clock.Advance(30 * time.Second)
-		c.wantAnswer(frontier.Seen, item)
-		l := c.lease()
-		c.wantAnswer(frontier.Seen, item)
-		c.endAfter(l, givenBack(l.Items[0]))
-		c.wantAnswer(frontier.Seen, item)
-		c.finish()
-		c.wantPlaces(0, 0, 1, 0)
-	}},
 	{"DecisionNewIsNeverDropped", Options{FilterCapacity: 16}, func(c *driver) {
 		added := c.fillFilter().Added
 		c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)

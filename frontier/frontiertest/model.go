@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -183,10 +184,16 @@ type records struct {
 	links   frontier.LinkCounts
 }
 
+var outcomes = []frontier.Outcome{
+	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+}
+
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
+	c.Unconfirmed = p.beside && p.chance(20) // without effect unless the item is finished
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
@@ -196,10 +203,11 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	case 1:
 		c.Disposition = frontier.GiveBack
 	default:
-		outcomes := []frontier.Outcome{frontier.OK, frontier.OK, frontier.Redirect, frontier.Robots, frontier.Network, frontier.ServerError}
-		c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+		c.Outcome = frontier.OK
+		if p.chance(60) {
+			c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+		}
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
-		c.Unconfirmed = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
 				wrote.written++
@@ -212,11 +220,17 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 }
 
 func (p *player) update() frontier.HostUpdate {
-	update := frontier.HostUpdate{
-		Due: p.ticks(30), Delay: []time.Duration{0, tick, time.Second, 4 * time.Second}[p.rng.IntN(4)], End: p.chance(40),
+	// With a delay of 20 s, a lease has one item.
+	delays := []time.Duration{0, tick, time.Second, 4 * time.Second, 20 * time.Second}
+	update := frontier.HostUpdate{Due: p.ticks(30), Delay: delays[p.rng.IntN(len(delays))], End: p.chance(40)}
+	if p.chance(10) {
+		update.Due = p.ticks(300) // can be later than the end of the lease
 	}
 	if p.chance(30) {
 		update.Blob = fmt.Appendf(nil, "blob %d", p.Calls())
+	}
+	if p.chance(5) {
+		update.Blob = bytes.Repeat([]byte{0, 255}, frontier.MaxBlob/2)
 	}
 	return update
 }
@@ -234,6 +248,10 @@ func (p *player) completeOne() {
 		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
 			written[k] = new(records)
 			done = append(done, p.completion(k, written[k]))
+			if again := done[len(done)-1]; p.chance(10) { // the call names the item twice
+				again.Links, again.Refused = nil, nil
+				done = append(done, again)
+			}
 		}
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
