@@ -23,10 +23,6 @@ func TestExactPasses(t *testing.T) {
 	Run(t, func(*testing.T) bloomstore.Filter { return Exact() })
 }
 
-func BenchmarkExact(b *testing.B) {
-	Bench(b, func(*testing.B) bloomstore.Filter { return Exact() })
-}
-
 // broken is Exact with one fault.
 type broken struct {
 	bloomstore.Filter
