@@ -2,25 +2,11 @@ package frontiertest
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 var addCases = []testCase{
-	{"AddRefusesBadOffers", Options{}, func(c *driver) {
-		noURL, noHost, longest := page("a.test", 1), page("a.test", 2), page("a.test", 3)
-		noURL.URL, noHost.Host = "", ""
-		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
-		long := longest
-		long.URL += "x"
-		c.wantRefused(frontier.ReasonMalformed, noURL, noHost)
-		c.wantRefused(frontier.ReasonTooLong, long)
-		c.wantStats(counts{"refused: malformed": 2, "refused: too_long": 1})
-		l := c.addAndLease(page("a.test", 2), longest) // page 2 was refused above, so it is still new
-		got := l.Items[1].URL
-		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
-	}},
 	{"AddHoldsTheHostLimit", Options{MaxPerHost: 3}, func(c *driver) {
 		c.add(pages("a.test", 0, 3)...)
 		c.finish()

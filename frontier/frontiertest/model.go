@@ -94,7 +94,7 @@ func (p *player) wait() {
 	p.Clock.Advance(d)
 }
 
-// randomOffer returns an offer of one of 240 URLs. The class depends on the URL, and the other
+// randomOffer returns an offer of one of 240 URLs, or seldom of one that is longer. The class depends on the URL, and the other
 // fields are random.
 func (p *player) randomOffer() frontier.Offer {
 	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
@@ -108,8 +108,10 @@ func (p *player) randomOffer() frontier.Offer {
 	case 0:
 		offer.URL = ""
 	case 1:
-		offer.URL += strings.Repeat("x", frontier.MaxURLBytes)
-	case 2, 3, 4:
+		offer.Host = ""
+	case 2: // of the largest length, or longer by one byte
+		offer.URL += strings.Repeat("x", frontier.MaxURLBytes-len(offer.URL)+p.rng.IntN(2))
+	case 3, 4, 5:
 		offer.Delay = tick + p.ticks(200)
 	}
 	p.decide(&offer)
@@ -177,11 +179,16 @@ func (p *player) extendOne() {
 	}
 }
 
-// records are the records of one item: how many were written, and the link counts of the
-// last one.
+// records are the records of one item: how many were written, the link counts of the last
+// one, and the refused links, each with its index and the reason.
 type records struct {
 	written int
 	links   frontier.LinkCounts
+	refused string
+}
+
+func (r *records) refuse(link int, reason frontier.Reason) {
+	r.refused += fmt.Sprintf("%d %s, ", link, reason)
 }
 
 var outcomes = []frontier.Outcome{
@@ -192,7 +199,7 @@ var outcomes = []frontier.Outcome{
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4), LinkRefused: wrote.refuse}
 	c.Unconfirmed = p.beside && p.chance(20) // without effect unless the item is finished
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
@@ -224,7 +231,7 @@ func (p *player) update() frontier.HostUpdate {
 	delays := []time.Duration{0, tick, time.Second, 4 * time.Second, 20 * time.Second}
 	update := frontier.HostUpdate{Due: p.ticks(30), Delay: delays[p.rng.IntN(len(delays))], End: p.chance(40)}
 	if p.chance(10) {
-		update.Due = p.ticks(300) // can be later than the end of the lease
+		update.Due = p.ticks(1000) // can be later than the end of the lease
 	}
 	if p.chance(30) {
 		update.Blob = fmt.Appendf(nil, "blob %d", p.Calls())
@@ -262,6 +269,7 @@ func (p *player) completeOne() {
 		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
+		done[i].LinkRefused = nil
 		if done[i].Record != nil {
 			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
 		}
@@ -325,10 +333,13 @@ func (p *player) pause() {
 	p.ledger.stats.Paused = paused
 }
 
+// randomHost returns the key of one of nine hosts. The last one has no URLs.
+func (p *player) randomHost() string { return fmt.Sprintf("h%d.test", p.rng.IntN(9)) }
+
 func (p *player) retry() {
 	host := ""
 	if p.chance(60) {
-		host = fmt.Sprintf("h%d.test", p.rng.IntN(9))
+		host = p.randomHost()
 	}
 	p.Note("retry %q", host)
 	n, err := p.Retry(p.Ctx, host)
@@ -338,8 +349,11 @@ func (p *player) retry() {
 }
 
 func (p *player) admit() {
-	key := fmt.Sprintf("h%d.test", p.rng.IntN(9))
-	p.Note("admit %q", key)
-	p.Must(p.Admit(p.Ctx, []string{key}), "Admit")
-	p.ledger.admitted[key] = true
+	keys := make([]string, p.rng.IntN(3))
+	for i := range keys {
+		keys[i] = p.randomHost()
+		p.ledger.admitted[keys[i]] = true
+	}
+	p.Note("admit %q", keys)
+	p.Must(p.Admit(p.Ctx, keys), "Admit")
 }

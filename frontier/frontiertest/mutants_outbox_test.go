@@ -106,7 +106,7 @@ var outboxMutants = []struct {
 		}
 	}, []string{"DecisionNewIsQueuedOnce", "RacersQueueWhatIsNewOnce", "NotesOutliveARestart"}},
 	{"queues known items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Known, frontier.New)) },
-		[]string{"DecisionKnownIsSeen", "DecisionsAreRefusedByIndex"}},
+		[]string{"DecisionKnownIsSeen"}},
 	{"counts promoted items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Promoted, frontier.New)) },
 		[]string{"DecisionPromotedGetsARound"}},
 	{"counts renewed items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },

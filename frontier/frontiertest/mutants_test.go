@@ -92,7 +92,7 @@ var mutants = []mutant{
 			return verdicts, err
 		}
 	}, []string{"AddHoldsTheHostLimit"}, false},
-	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
+	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit"}, false},
 	{"reserves one key too many", func(b *broken) {
 		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 			return b.Memory.Reserve(ctx, keys, maxKeys+1)
@@ -334,7 +334,7 @@ var mutants = []mutant{
 		}
 	}, nil, false},
 	{"writes no records", func(b *broken) { b.records(func(record) record { return nil }) },
-		[]string{"CompleteAddsLinks", "RecordErrorFailsTheCompletion"}, false},
+		[]string{"RecordErrorFailsTheCompletion"}, false},
 	{"writes records twice", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { return errors.Join(write(counts), write(counts)) }
@@ -347,7 +347,7 @@ var mutants = []mutant{
 				return write(counts)
 			}
 		})
-	}, []string{"CompleteAddsLinks"}, false},
+	}, nil, false},
 	{"ignores errors of records", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { _ = write(counts); return nil }
@@ -408,7 +408,7 @@ var mutants = []mutant{
 			}
 			return stats, err
 		}
-	}, []string{"CompleteAddsLinks"}, false},
+	}, nil, false},
 	{"counts out of balance", func(b *broken) {
 		b.stats = func(ctx context.Context) (frontier.Stats, error) {
 			stats, err := b.Memory.Stats(ctx)
@@ -432,7 +432,7 @@ var mutants = []mutant{
 				return skip || visit(item)
 			})
 		}
-	}, []string{"ListShowsEachState"}, false},
+	}, nil, false},
 	{"goes on while paused", func(b *broken) { b.pause = func(context.Context, bool) error { return nil } },
 		nil, false},
 	{"retries in the same round", func(b *broken) {
