@@ -1,8 +1,8 @@
 // Package bloomtest tests implementations of bloomstore.Filter.
 //
-// Run is the suite that every filter passes, FPR measures a false-positive rate, and
-// Bench measures speed. For tests of code that uses a filter, Exact returns a filter
-// that never errs. The package imports no backend.
+// Run is the suite that every filter passes, and FPR measures a false-positive rate. For
+// tests of code that uses a filter, Exact returns a filter that never errs. The package
+// imports no backend.
 //
 // Random cases print their seed. A test binary can define two flags: -seed repeats a
 // run, and -proof runs the cases at full size.
@@ -11,7 +11,6 @@ package bloomtest
 import (
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -85,27 +84,10 @@ func (t *trial) prints(n int) []bloomstore.Fingerprint {
 	return bloomrate.Random(t.rng, make([]bloomstore.Fingerprint, n))
 }
 
-// falseLimit returns the largest number of false positives among n look-ups that is
-// still plausible at MaxRate. A larger number occurs by chance once in three
-// million times (5σ, one-sided). The numbers are small, so their distribution is
-// Poisson, not normal.
-func falseLimit(n int) int {
-	const accident = 2.9e-7
-	mean := float64(n) * MaxRate
-	term := math.Exp(-mean)
-	below := term
-	limit := 0
-	for 1-below > accident {
-		limit++
-		term *= mean / float64(limit)
-		below += term
-	}
-	return limit
-}
-
-// wantFew checks that a number of false positives is plausible.
+// wantFew checks that a number of false positives is plausible. A larger number occurs by
+// chance once in three million times (5σ, one-sided).
 func (t *trial) wantFew(what string, got, lookups int) {
-	limit := falseLimit(lookups)
-	t.Require(got <= limit, "%d false %s of %d keys that were never added, want at most %d (5σ at a rate of %g)",
-		got, what, lookups, limit, MaxRate)
+	off := bloomrate.Deviation(uint64(got), uint64(lookups), MaxRate, 0)
+	t.Require(off <= 5, "%d false %s of %d keys that were never added, %.1fσ above the rate of %g, want at most 5σ",
+		got, what, lookups, off, MaxRate)
 }

@@ -93,25 +93,6 @@ var cases = []suite.Case[options, *trial]{
 		t.wantFew("claims", falsely, n)
 		t.wantKnown(prints)
 	}},
-	{"DuplicatesInOneBatch", options{}, func(t *trial) {
-		distinct := t.prints(64)
-		var batch []bloomstore.Fingerprint
-		for range 8 { // equal keys are side by side and far apart
-			batch = append(batch, distinct...)
-			batch = append(batch, distinct[0], distinct[0])
-		}
-		added := t.add(batch)
-		offered := make(map[bloomstore.Fingerprint]bool)
-		falsely := 0
-		for i, fp := range batch {
-			t.Require(!added[i] || !offered[fp], "AddIfAbsent says that key %d of a batch is new, although it was in the batch before", i)
-			if !added[i] && !offered[fp] {
-				falsely++
-			}
-			offered[fp] = true
-		}
-		t.wantFew("refusals", falsely, len(distinct))
-	}},
 	{"LargeBatch", options{}, func(t *trial) {
 		prints := t.prints(50_000)
 		t.wantFew("refusals", count(t.add(prints), false), len(prints))

@@ -126,15 +126,3 @@ func TestFPRTellsGoodFromBad(t *testing.T) {
 		})
 	}
 }
-
-// TestFalseLimit compares falseLimit with the tail of the Poisson distribution. Another
-// program has computed the tail.
-func TestFalseLimit(t *testing.T) {
-	for _, c := range []struct{ lookups, want int }{
-		{0, 0}, {1000, 2}, {1 << 20, 9}, {100_000_000, 154},
-	} {
-		if got := falseLimit(c.lookups); got != c.want {
-			t.Errorf("falseLimit(%d) = %d, want %d", c.lookups, got, c.want)
-		}
-	}
-}

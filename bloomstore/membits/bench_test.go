@@ -10,14 +10,7 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
-
-func BenchmarkFilter(b *testing.B) {
-	bloomtest.Bench(b, func(b *testing.B) bloomstore.Filter {
-		return open(b, Config{Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate})
-	})
-}
 
 // full returns a filter of 36 MB with ten million keys at 1e-6, and a million of these
 // keys.

@@ -12,29 +12,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Bench measures how many new items per second a crawl adds, how many known items it answers
-// with Seen, and how many items it leases and completes. Each call of open must return a new,
-// empty crawl. The measured times include about 0.2 µs for the creation of each item.
+// Bench measures how many items per second a crawl leases and completes. Each call of open must
+// return a new, empty crawl. The measured times include about 0.2 µs for the creation of each
+// link. crawler bench seen measures how fast a crawl adds items.
 func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
-	fresh := func(b *testing.B) Crawl {
-		return open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
-	}
-	for _, op := range []struct {
-		name string
-		run  func(b *testing.B, crawl Crawl, batch, callers int)
-	}{{"add", benchAdd}, {"seen", benchSeen}} {
-		for _, batch := range []int{4, 100, 500} {
-			for _, callers := range []int{1, racers} {
-				b.Run(fmt.Sprintf("op=%s/batch=%d/callers=%d", op.name, batch, callers), func(b *testing.B) {
-					op.run(b, fresh(b), batch, callers)
-				})
-			}
-		}
-	}
 	for _, seen := range []int{0, 20} {
 		for _, callers := range []int{1, racers} {
 			b.Run(fmt.Sprintf("op=complete/new=1/seen=%d/callers=%d", seen, callers), func(b *testing.B) {
-				benchComplete(b, fresh(b), seen, callers)
+				crawl := open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
+				benchComplete(b, crawl, seen, callers)
 			})
 		}
 	}
@@ -59,65 +45,19 @@ func benchOffers(from, n int) []frontier.Offer {
 	return items
 }
 
-// benchFill adds the first n items, in batches.
-func benchFill(b *testing.B, crawl Crawl, n int) {
-	for from := 0; from < n; from += 1000 {
-		if _, err := crawl.Add(b.Context(), benchOffers(from, 1000)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// share makes b.N calls of the function work from several goroutines. (testing.B.Loop
-// supports only one goroutine.)
-func share(b *testing.B, callers int, work func(n int) error) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-	for range callers {
-		wg.Go(func() {
-			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				if err := work(int(n - 1)); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.StopTimer()
-}
-
-func benchAdd(b *testing.B, crawl Crawl, batch, callers int) {
-	share(b, callers, func(n int) error {
-		_, err := crawl.Add(b.Context(), benchOffers(n*batch, batch))
-		return err
-	})
-	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "items/s")
-}
-
-func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
-	const known = 100_000
-	benchFill(b, crawl, known)
-	share(b, callers, func(n int) error {
-		verdicts, err := crawl.Add(b.Context(), benchOffers(n*batch%(known-batch), batch))
-		if err == nil && verdicts[0].Answer != frontier.Seen {
-			return fmt.Errorf("a known URL is answered %v", verdicts[0].Answer)
-		}
-		return err
-	})
-	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "links/s")
-}
-
 // benchComplete leases a host with up to 32 items and completes them, b.N times. Each page
 // has one new link, so that the length of the queue does not change. seen is the number of
 // known links on each page.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
-	benchFill(b, crawl, waiting)
+	for from := 0; from < waiting; from += 1000 {
+		if _, err := crawl.Add(b.Context(), benchOffers(from, 1000)); err != nil {
+			b.Fatal(err)
+		}
+	}
 	var added, ids, items atomic.Int64
 	added.Store(waiting)
-	share(b, callers, func(int) error {
+	complete := func() error {
 		var id frontier.LeaseID
 		binary.BigEndian.PutUint64(id[:], uint64(ids.Add(1)))
 		grant, err := crawl.Lease(b.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
@@ -134,6 +74,21 @@ func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 		}
 		items.Add(int64(len(done)))
 		return crawl.Complete(b.Context(), id, done, frontier.HostUpdate{End: true})
-	})
+	}
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range callers { // testing.B.Loop supports only one goroutine
+		wg.Go(func() {
+			for calls.Add(1) <= int64(b.N) {
+				if err := complete(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
 	b.ReportMetric(float64(items.Load())/b.Elapsed().Seconds(), "items/s")
 }

@@ -2,43 +2,11 @@ package frontiertest
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 var addCases = []testCase{
-	{"AddAnswersAddedOnce", Options{}, func(c *driver) {
-		c.add(pages("a.test", 0, 5)...)
-		for range 2 {
-			c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...)
-		}
-		c.wantStats(counts{"found": 15, "added": 5, "seen": 10})
-		c.finish()
-		c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...) // they are done
-		c.wantPlaces(0, 0, 5, 0)
-	}},
-	{"AddTakesDuplicatesInOrder", Options{MaxPerHost: 2}, func(c *driver) {
-		a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
-		want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
-		c.wantAnswers(want, a, a, b, a, late, b)
-		c.wantPlaces(2, 0, 0, 0)
-		c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
-	}},
-	{"AddRefusesBadOffers", Options{}, func(c *driver) {
-		noURL, noHost, longest := page("a.test", 1), page("a.test", 2), page("a.test", 3)
-		noURL.URL, noHost.Host = "", ""
-		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
-		long := longest
-		long.URL += "x"
-		c.wantRefused(frontier.ReasonMalformed, noURL, noHost)
-		c.wantRefused(frontier.ReasonTooLong, long)
-		c.wantStats(counts{"refused: malformed": 2, "refused: too_long": 1})
-		l := c.addAndLease(page("a.test", 2), longest) // page 2 was refused above, so it is still new
-		got := l.Items[1].URL
-		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
-	}},
 	{"AddHoldsTheHostLimit", Options{MaxPerHost: 3}, func(c *driver) {
 		c.add(pages("a.test", 0, 3)...)
 		c.finish()
@@ -89,36 +57,5 @@ var addCases = []testCase{
 			"the item is handed out with fingerprint %x, listed with %x", got.Fingerprint, listed.Fingerprint)
 		want.Fingerprint = got.Fingerprint
 		c.Require(got == want, "handed out %+v, want %+v", got, want)
-	}},
-	{"AddDelays", Options{}, func(c *driver) {
-		late := page("a.test", 1)
-		late.Delay = 5 * time.Second
-		c.add(late)
-		c.wantStats(counts{"queued": 1, "delayed": 1})
-		grant := c.idle()
-		c.Require(!grant.Empty && grant.Wait > 0 && grant.Wait <= late.Delay,
-			"with an item delayed by %v: wait %v, empty %t, want a wait up to this delay, false",
-			late.Delay, grant.Wait, grant.Empty)
-		l := c.addAndLease(page("a.test", 2))
-		c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
-		c.endAfter(l, finished(l.Items[0]))
-		c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
-	}},
-	{"AddLeavesALeasedHostLeased", Options{}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 1))
-		c.add(page("a.test", 2))
-		c.idle()
-		c.wantPlaces(1, 1, 0, 0)
-		c.endAfter(l, finished(l.Items[0]))
-		c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
-	}},
-	{"AddMakesNoHostDueEarlier", Options{Delay: time.Second}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 1))
-		c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
-		c.Clock.Advance(5 * time.Second)
-		c.add(page("a.test", 2))
-		due := c.wantState(page("a.test", 2), frontier.Queued).HostDueIn
-		c.Require(due == 15*time.Second, "the host is due in %v, want 15s", due)
-		c.dueIn(15 * time.Second)
 	}},
 }

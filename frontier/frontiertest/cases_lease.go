@@ -1,71 +1,12 @@
 package frontiertest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 var leaseCases = []testCase{
-	{"LeaseSizesTheBatch", Options{}, func(d *driver) {
-		for _, tc := range []struct {
-			ttl, delay time.Duration
-			want       int
-		}{
-			{30 * time.Second, 0, 32},
-			{30 * time.Second, time.Second, 30},
-			{10 * time.Second, 3 * time.Second, 3},
-			{10 * time.Second, 11 * time.Second, 1},
-			{time.Minute, time.Second, 32},
-		} {
-			c := d.open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
-			l := c.addAndLease(pages("a.test", 0, 40)...)
-			c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
-				"ttl %v, delay %v: a lease of %d items for %v, want %d items", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
-			other := 7 * time.Second
-			c.end(l, other)
-			want := batch(tc.ttl, other)
-			l = c.lease()
-			c.Require(len(l.Items) == want,
-				"ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
-			c.end(l, 0)
-			l = c.lease()
-			c.Require(len(l.Items) == 32, "delay 0 by a HostUpdate: %d items, want 32", len(l.Items))
-		}
-	}},
-	{"LeaseHandsOutAHostOnce", Options{Delay: 10 * time.Second}, func(c *driver) {
-		l := c.addAndLease(pages("a.test", 0, 9)...)
-		c.want("number of items handed out", uint64(len(l.Items)), 3)
-		c.idle()
-		c.Clock.Advance(29 * time.Second)
-		c.idle()
-		c.complete(l.ID, frontier.HostUpdate{Delay: 10 * time.Second}, all(l.Items, finished)...)
-		c.idle() // the lease continues without items
-		c.wantPlaces(6, 0, 3, 0)
-		c.end(l, 10*time.Second)
-		c.wantItems("handed out", c.lease().Items, pages("a.test", 3, 6))
-	}},
-	{"LeaseHandsOutAllThatIsDue", Options{}, func(c *driver) {
-		const hosts = 20
-		c.addHosts(hosts, 3)
-		c.wantStats(counts{"hosts": hosts})
-		leased := map[string]bool{}
-		for len(leased) < hosts { // a store can lease fewer hosts than requested, but at least one
-			ids := c.ids(7)
-			grant := c.grant(frontier.LeaseRequest{IDs: ids})
-			c.Require(len(grant.Leases) > 0 && len(grant.Leases) <= len(ids),
-				"%d hosts handed out; %d hosts are due, %d were requested", len(grant.Leases), hosts-len(leased), len(ids))
-			for _, l := range grant.Leases {
-				c.Require(!leased[l.Host] && slices.Contains(ids, l.ID),
-					"host %q handed out twice, or under the id %x, which was not requested", l.Host, l.ID)
-				leased[l.Host] = true
-			}
-			c.Require(grant.Wait == 0 || len(leased) == hosts,
-				"%d hosts are due, but the wait is %v", hosts-len(leased), grant.Wait)
-		}
-		c.wantPlaces(0, 3*hosts, 0, 0)
-	}},
 	// This case checks that hosts with many items do not keep other hosts waiting.
 	{"LeaseGivesEachHostItsTurn", Options{LeaseTTL: time.Second, Delay: time.Second}, func(c *driver) {
 		const hosts = 8
@@ -104,58 +45,6 @@ var leaseCases = []testCase{
 		l = c.lease()
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
 		c.Require(c.idle().Empty, "not empty when everything is done")
-	}},
-	{"LeaseHoldsMaxPages", Options{}, func(c *driver) {
-		c.add(append(pages("a.test", 0, 10), pages("b.test", 0, 10)...)...)
-		limit := func(pages uint64) frontier.Grant {
-			return c.grant(frontier.LeaseRequest{IDs: c.ids(1), MaxPages: pages})
-		}
-		first := limit(4)
-		c.Require(len(first.Leases) == 1 && len(first.Leases[0].Items) == 4,
-			"under a limit of 4 pages: leases %+v, want one of 4 items", first.Leases)
-		grant := limit(4)
-		c.Require(len(grant.Leases) == 0 && grant.Limited && !grant.Reached,
-			"4 of 4 pages are leased: %d more hosts, limited %t, reached %t, want 0, true, false",
-			len(grant.Leases), grant.Limited, grant.Reached)
-		l := first.Leases[0]
-		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, ended(l.Items[0], frontier.Robots, 0), finished(l.Items[1]), retried(l.Items[2], time.Hour))
-		// The crawl has one page so far. Item 3 went back to the queue of a host that is due in an hour.
-		second := limit(3)
-		c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
-			"under a limit of 3 pages, after one page: leases %+v, want one of 2 items", second.Leases)
-		c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
-		c.wantStats(counts{"pages": 3})
-		grant = limit(3)
-		c.Require(len(grant.Leases) == 0 && grant.Limited && grant.Reached,
-			"the pages reach the limit, no host is due: %d hosts, limited %t, reached %t, want 0, true, true",
-			len(grant.Leases), grant.Limited, grant.Reached)
-		grant = limit(0)
-		c.Require(!grant.Limited && !grant.Reached, "without a limit of pages, the grant is limited or reached")
-	}},
-	{"ExtendProlongs", Options{LeaseTTL: 10 * time.Second}, func(c *driver) {
-		l := c.addAndLease(pages("a.test", 0, 2)...)
-		for range 5 {
-			c.Clock.Advance(9 * time.Second)
-			got := c.extend(l.ID, frontier.TopUp{Known: 2})
-			c.Require(got.TTL == 10*time.Second && len(got.Items) == 0,
-				"Extend returned TTL %v and items %q, want 10s and no items", got.TTL, urls(got.Items))
-			c.idle()
-		}
-		c.endAfter(l, all(l.Items, finished)...)
-		c.wantPlaces(0, 0, 2, 0)
-	}},
-	{"ExtendTopsUp", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
-		late := page("a.test", 9)
-		late.Delay = time.Hour
-		c.add(late)
-		l := c.addAndLease(pages("a.test", 0, 6)...)
-		c.wantItems("handed out", l.Items, pages("a.test", 0, 2))
-		c.complete(l.ID, frontier.HostUpdate{Delay: 5 * time.Second}, finished(l.Items[0]))
-		got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
-		c.wantItems("topped up from 1 to 3", got.Items, pages("a.test", 2, 4))
-		got = c.extend(l.ID, frontier.TopUp{Items: 100, Known: 4})
-		c.wantItems("topped up with all that is ready", got.Items, pages("a.test", 4, 6))
-		c.wantPlaces(1, 5, 1, 0)
 	}},
 	{"ExtendHoldsMaxPages", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)

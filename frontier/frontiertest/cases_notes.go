@@ -1,7 +1,6 @@
 package frontiertest
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -87,30 +86,6 @@ var noteCases = beside([]testCase{
 		c.wantStats(counts{"outbox": 0})
 		c.wantNotes(c.notes(10))
 	}},
-	{"NotesOfUnconfirmedEnds", Options{}, func(c *driver) {
-		items := allAs(frontier.New, pages("a.test", 0, 4))
-		l := c.addAndLease(items...)
-		done := all(l.Items, finished)
-		done[0].Unconfirmed, done[0].Status = true, 204
-		done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
-		done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
-		done[3] = givenBack(l.Items[3])
-		done[3].Unconfirmed = true // ignored, because the item is not finished
-		c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
-		c.wantStats(counts{"outbox": 3})
-		ends := map[string]string{}
-		batch := c.notes(10)
-		for _, note := range batch.Notes {
-			ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, uint8(note.Item.Class))
-		}
-		for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
-			c.Require(ends[item.URL] == want, "the note of %q says %q, want %q", item.URL, ends[item.URL], want)
-		}
-		c.delivered(true, batch, 1)
-		c.add(items[0]) // done, so it does not wait any more
-		c.add(items[1]) // failed
-		c.wantAnswer(frontier.Seen, items[3])
-	}},
 	{"NotesAreInOrder", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 3)...)
 		later := allAs(frontier.Later, pages("b.test", 0, 9))
@@ -132,22 +107,6 @@ var noteCases = beside([]testCase{
 			later = later[len(batch.Notes):]
 		}
 		c.wantStats(counts{"outbox": 0, "found": 3 + 9})
-	}},
-	// This case checks that Lease does not report an empty crawl while the outbox has notes,
-	// because their links may be added later.
-	{"NotesKeepTheCrawlGoing", Options{}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 0))
-		done := linking(l.Items[0], as(frontier.Later, page("b.test", 0)))
-		c.endAfter(l, done)
-		grant := c.idle()
-		c.Require(!grant.Empty && grant.Wait > 0,
-			"with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
-		batch := c.notes(1)
-		c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
-		c.delivered(true, batch, 0)
-		c.finish()
-		c.Require(c.idle().Empty, "the outbox is empty, but the crawl does not report that it is empty")
-		c.wantStats(counts{"found": 2})
 	}},
 	{"NotesOutliveARestart", Options{}, func(c *driver) {
 		item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))

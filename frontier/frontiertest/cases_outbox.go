@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -30,19 +29,6 @@ var outboxCases = beside([]testCase{
 		c.wantPlaces(2, 0, 1, 0)
 		c.wantAnswer(frontier.Seen, item)
 		c.wantStats(counts{"seen": 5, "added": 3})
-	}},
-	{"DecisionNewReturnsFromALostLease", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
-		item := as(frontier.New, page("a.test", 1))
-		c.add(item)
-		c.lease()
-		c.Clock.Advance(30 * time.Second)
-		c.wantAnswer(frontier.Seen, item)
-		l := c.lease()
-		c.wantAnswer(frontier.Seen, item)
-		c.endAfter(l, givenBack(l.Items[0]))
-		c.wantAnswer(frontier.Seen, item)
-		c.finish()
-		c.wantPlaces(0, 0, 1, 0)
 	}},
 	{"DecisionNewIsNeverDropped", Options{FilterCapacity: 16}, func(c *driver) {
 		added := c.fillFilter().Added
@@ -103,18 +89,6 @@ var outboxCases = beside([]testCase{
 		c.wantAnswers(want, item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantClaims(0, 0)
-	}},
-	{"DecisionsAreRefusedByIndex", Options{MaxPerHost: 2}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 0))
-		done := linking(l.Items[0], allAs(frontier.New, pages("b.test", 0, 4))...)
-		done.Links[0].Decision = frontier.Known
-		done.Links = append(done.Links, as(frontier.Later, frontier.Offer{Host: "b.test"}))
-		refused := noteRefused(&done)
-		c.endAfter(l, done)
-		want := []string{"3 max_per_host", "4 malformed"}
-		c.Require(slices.Equal(*refused, want), "the links %q were refused, want %q", *refused, want)
-		c.wantStats(counts{"found": 6, "seen": 1, "outbox": 0})
-		c.wantPlaces(2, 0, 1, 0)
 	}},
 	{"DecisionLaterIsForLinks", Options{}, func(c *driver) {
 		verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))})

@@ -2,8 +2,8 @@
 //
 // The suite is for all implementations of package frontier: Run runs named cases,
 // Model makes random calls and compares the answers with a model, and Bench measures
-// speed. Memory is a reference implementation in memory. Faulty makes chosen
-// calls of a store fail. The package imports no other implementation.
+// how fast items are completed. Memory is a reference implementation in memory. Faulty
+// makes chosen calls of a store fail. The package imports no other implementation.
 //
 // The suite requires the following in addition to the comments of package frontier:
 //

@@ -377,7 +377,8 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			continue
 		}
 		h.settled[k] = true
-		counts := g.follow(c, now)
+		counts, refused := g.follow(c, now)
+		written[k] = records{refused: refused}
 		g.stats.Leased--
 		switch c.Disposition {
 		case frontier.GiveBack:
@@ -392,7 +393,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			g.finish(k, c)
 			if c.Record != nil {
 				g.stats.Records++
-				written[k] = records{1, counts}
+				written[k] = records{1, counts, refused}
 			}
 		}
 	}
@@ -416,16 +417,20 @@ func (h *holding) find(c frontier.Completion) *known {
 	return nil
 }
 
-func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts) {
-	for _, verdict := range g.offer(c.Links, now) {
+func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, refused string) {
+	var wrote records
+	for i, verdict := range g.offer(c.Links, now) {
 		counts.Count(verdict.Answer, 1)
+		if verdict.Answer == frontier.Refused {
+			wrote.refuse(i, verdict.Reason)
+		}
 	}
 	for _, refusal := range c.Refused {
 		counts.Count(frontier.Refused, refusal.Count)
 		g.stats.Found += refusal.Count
 		g.stats.Refused[refusal.Reason] += refusal.Count
 	}
-	return counts
+	return counts, wrote.refused
 }
 
 func (g *ledger) finish(k *known, c frontier.Completion) {

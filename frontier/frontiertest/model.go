@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,7 +94,7 @@ func (p *player) wait() {
 	p.Clock.Advance(d)
 }
 
-// randomOffer returns an offer of one of 240 URLs. The class depends on the URL, and the other
+// randomOffer returns an offer of one of 240 URLs, or seldom of one that is longer. The class depends on the URL, and the other
 // fields are random.
 func (p *player) randomOffer() frontier.Offer {
 	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
@@ -107,8 +108,10 @@ func (p *player) randomOffer() frontier.Offer {
 	case 0:
 		offer.URL = ""
 	case 1:
-		offer.URL += strings.Repeat("x", frontier.MaxURLBytes)
-	case 2, 3, 4:
+		offer.Host = ""
+	case 2: // of the largest length, or longer by one byte
+		offer.URL += strings.Repeat("x", frontier.MaxURLBytes-len(offer.URL)+p.rng.IntN(2))
+	case 3, 4, 5:
 		offer.Delay = tick + p.ticks(200)
 	}
 	p.decide(&offer)
@@ -176,17 +179,28 @@ func (p *player) extendOne() {
 	}
 }
 
-// records are the records of one item: how many were written, and the link counts of the
-// last one.
+// records are the records of one item: how many were written, the link counts of the last
+// one, and the refused links, each with its index and the reason.
 type records struct {
 	written int
 	links   frontier.LinkCounts
+	refused string
+}
+
+func (r *records) refuse(link int, reason frontier.Reason) {
+	r.refused += fmt.Sprintf("%d %s, ", link, reason)
+}
+
+var outcomes = []frontier.Outcome{
+	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
 }
 
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4), LinkRefused: wrote.refuse}
+	c.Unconfirmed = p.beside && p.chance(20) // without effect unless the item is finished
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
@@ -196,10 +210,11 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	case 1:
 		c.Disposition = frontier.GiveBack
 	default:
-		outcomes := []frontier.Outcome{frontier.OK, frontier.OK, frontier.Redirect, frontier.Robots, frontier.Network, frontier.ServerError}
-		c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+		c.Outcome = frontier.OK
+		if p.chance(60) {
+			c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+		}
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
-		c.Unconfirmed = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
 				wrote.written++
@@ -212,11 +227,17 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 }
 
 func (p *player) update() frontier.HostUpdate {
-	update := frontier.HostUpdate{
-		Due: p.ticks(30), Delay: []time.Duration{0, tick, time.Second, 4 * time.Second}[p.rng.IntN(4)], End: p.chance(40),
+	// With a delay of 20 s, a lease has one item.
+	delays := []time.Duration{0, tick, time.Second, 4 * time.Second, 20 * time.Second}
+	update := frontier.HostUpdate{Due: p.ticks(30), Delay: delays[p.rng.IntN(len(delays))], End: p.chance(40)}
+	if p.chance(10) {
+		update.Due = p.ticks(1000) // can be later than the end of the lease
 	}
 	if p.chance(30) {
 		update.Blob = fmt.Appendf(nil, "blob %d", p.Calls())
+	}
+	if p.chance(5) {
+		update.Blob = bytes.Repeat([]byte{0, 255}, frontier.MaxBlob/2)
 	}
 	return update
 }
@@ -234,6 +255,10 @@ func (p *player) completeOne() {
 		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
 			written[k] = new(records)
 			done = append(done, p.completion(k, written[k]))
+			if again := done[len(done)-1]; p.chance(10) { // the call names the item twice
+				again.Links, again.Refused = nil, nil
+				done = append(done, again)
+			}
 		}
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
@@ -244,6 +269,7 @@ func (p *player) completeOne() {
 		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
+		done[i].LinkRefused = nil
 		if done[i].Record != nil {
 			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
 		}
@@ -307,10 +333,13 @@ func (p *player) pause() {
 	p.ledger.stats.Paused = paused
 }
 
+// randomHost returns the key of one of nine hosts. The last one has no URLs.
+func (p *player) randomHost() string { return fmt.Sprintf("h%d.test", p.rng.IntN(9)) }
+
 func (p *player) retry() {
 	host := ""
 	if p.chance(60) {
-		host = fmt.Sprintf("h%d.test", p.rng.IntN(9))
+		host = p.randomHost()
 	}
 	p.Note("retry %q", host)
 	n, err := p.Retry(p.Ctx, host)
@@ -320,8 +349,11 @@ func (p *player) retry() {
 }
 
 func (p *player) admit() {
-	key := fmt.Sprintf("h%d.test", p.rng.IntN(9))
-	p.Note("admit %q", key)
-	p.Must(p.Admit(p.Ctx, []string{key}), "Admit")
-	p.ledger.admitted[key] = true
+	keys := make([]string, p.rng.IntN(3))
+	for i := range keys {
+		keys[i] = p.randomHost()
+		p.ledger.admitted[keys[i]] = true
+	}
+	p.Note("admit %q", keys)
+	p.Must(p.Admit(p.Ctx, keys), "Admit")
 }

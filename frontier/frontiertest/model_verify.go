@@ -18,11 +18,15 @@ func (p *player) verify() {
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
-		listed := p.list(state, "")
+		host := ""
+		if p.chance(30) {
+			host = p.randomHost()
+		}
+		listed := p.list(state, host)
 		for _, k := range p.ledger.sortedURLs() {
 			item, there := listed[k.item.URL]
-			p.Require(there == (k.state == state),
-				"%q is listed as %s: %t, but it is %s", suite.Cut(k.item.URL), state, there, k.state)
+			p.Require(there == (k.state == state && (host == "" || k.item.Host == host)),
+				"%q is listed as %s of host %q: %t, but it is %s", suite.Cut(k.item.URL), state, host, there, k.state)
 			if there {
 				p.ledger.wantSame(item, k)
 			}
@@ -37,10 +41,11 @@ func (p *player) verify() {
 	}
 	p.wantState(page("h0.test", 1000), frontier.Unknown)
 	p.wantAudit()
-	for key := range p.ledger.sites {
-		open, err := p.Admitted(p.Ctx, []string{key})
-		p.Must(err, "Admitted")
-		p.Require(open[0] == p.ledger.admitted[key], "Admitted(%q) = %t, want %t", key, open[0], p.ledger.admitted[key])
+	keys := append(slices.Sorted(maps.Keys(p.ledger.sites)), "H0.test", "")
+	open, err := p.Admitted(p.Ctx, keys)
+	p.Must(err, "Admitted")
+	for i, key := range keys {
+		p.Require(open[i] == p.ledger.admitted[key], "Admitted(%q) = %t, want %t", key, open[i], p.ledger.admitted[key])
 	}
 }
 

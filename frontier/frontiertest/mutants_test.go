@@ -19,7 +19,7 @@ import (
 type mutant struct {
 	name     string
 	breakIt  func(b *broken)
-	caughtBy []string // cases that must fail; others can fail, too
+	caughtBy []string // cases that must fail; others can fail, too; nil means that the random runs must fail
 	// unseen says that the random runs do not find the fault. Examples are faults that show
 	// only after a false positive, a race, an output error or a call of Reserve, because the
 	// random runs have none of these.
@@ -52,7 +52,7 @@ var mutants = []mutant{
 			}
 			return verdicts, err
 		}
-	}, []string{"AddAnswersAddedOnce"}, false},
+	}, nil, false},
 	{"answers added twice", func(b *broken) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
@@ -63,7 +63,7 @@ var mutants = []mutant{
 			}
 			return verdicts, err
 		}
-	}, []string{"AddAnswersAddedOnce", "AddTakesDuplicatesInOrder", "RacersAddEachURLOnce"}, false},
+	}, []string{"RacersAddEachURLOnce"}, false},
 	{"checks and marks in two steps", func(b *broken) {
 		var between crowd
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
@@ -92,7 +92,7 @@ var mutants = []mutant{
 			return verdicts, err
 		}
 	}, []string{"AddHoldsTheHostLimit"}, false},
-	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
+	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit"}, false},
 	{"reserves one key too many", func(b *broken) {
 		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 			return b.Memory.Reserve(ctx, keys, maxKeys+1)
@@ -115,7 +115,7 @@ var mutants = []mutant{
 			}
 			return b.Memory.Add(ctx, items)
 		}
-	}, []string{"AddDelays"}, false},
+	}, nil, false},
 	{"hands out the last first", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			b.locked(func(m *Memory) {
@@ -125,7 +125,7 @@ var mutants = []mutant{
 			})
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"CompleteGivesBack", "AddTakesDuplicatesInOrder"}, false},
+	}, nil, false},
 	{"hands a host out twice", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -136,7 +136,7 @@ var mutants = []mutant{
 			})
 			return grant, err
 		}
-	}, []string{"LeaseHandsOutAHostOnce", "AddLeavesALeasedHostLeased"}, false},
+	}, nil, false},
 	{"promises a repeat a whole lease", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -155,7 +155,7 @@ var mutants = []mutant{
 			})
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"PauseStopsLeases", "RacersRepeatOneLease"}, false},
+	}, []string{"RacersRepeatOneLease"}, false},
 	{"ignores priorities", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			b.locked(func(m *Memory) {
@@ -165,7 +165,7 @@ var mutants = []mutant{
 			})
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"CompleteGivesBack"}, false},
+	}, nil, false},
 	{"gives a repeat fewer items", func(b *broken) {
 		var repeats atomic.Bool
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
@@ -187,14 +187,14 @@ var mutants = []mutant{
 			grant.Wait = 0
 			return grant, err
 		}
-	}, []string{"AddDelays"}, false},
+	}, nil, false},
 	{"waits too long", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Wait *= 2
 			return grant, err
 		}
-	}, []string{"AddDelays"}, false},
+	}, nil, false},
 	{"is empty too early", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -208,13 +208,13 @@ var mutants = []mutant{
 			grant.Limited = false
 			return grant, err
 		}
-	}, []string{"LeaseHoldsMaxPages"}, false},
+	}, nil, false},
 	{"leases beyond the limit", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			request.MaxPages *= 2
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"LeaseHoldsMaxPages"}, false},
+	}, nil, false},
 	{"tops up beyond the limit", func(b *broken) {
 		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 			topUp.MaxPages = 0
@@ -254,7 +254,7 @@ var mutants = []mutant{
 			topUp.Known = max(topUp.Known-1, 0)
 			return b.Memory.Extend(ctx, id, topUp)
 		}
-	}, []string{"ExtendTopsUp"}, false},
+	}, nil, false},
 	{"accepts a blob of any size", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			update.Blob = update.Blob[:min(len(update.Blob), frontier.MaxBlob)]
@@ -279,7 +279,7 @@ var mutants = []mutant{
 			})
 			return extension, err
 		}
-	}, []string{"ExtendProlongs"}, false},
+	}, nil, false},
 	{"extends a lost lease", func(b *broken) {
 		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 			extension, err := b.Memory.Extend(ctx, id, topUp)
@@ -288,15 +288,15 @@ var mutants = []mutant{
 			}
 			return extension, err
 		}
-	}, []string{"ExpiryLosesTheLease"}, false},
+	}, nil, false},
 	{"counts a delivery of all items of a lost lease", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			request.InFlight = 32
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"ExpiryCountsDeliveries"}, false},
+	}, nil, false},
 	{"makes hosts of lost leases due without delay", func(b *broken) { b.expiring(func(l *lease) { l.host.delay = 0 }) },
-		[]string{"ExpiryMakesTheHostDueAfterItsDelay"}, false},
+		nil, false},
 	{"forgets a back-off when a lease is lost", func(b *broken) { b.expiring(func(l *lease) { l.host.due = time.Time{} }) },
 		[]string{"ExpiryKeepsTheBackOff"}, false},
 	{"loses an item given back", func(b *broken) {
@@ -309,7 +309,7 @@ var mutants = []mutant{
 			})
 			return err
 		}
-	}, []string{"CompleteGivesBack", "ExtendHandsOutNothingCompleted"}, false},
+	}, []string{"ExtendHandsOutNothingCompleted"}, false},
 	{"loses what an ended lease held", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			var l *lease
@@ -320,26 +320,26 @@ var mutants = []mutant{
 			}
 			return err
 		}
-	}, []string{"CompleteEnds", "LeaseSizesTheBatch"}, false},
+	}, nil, false},
 	{"makes hosts due too early", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			update.Due /= 2
 			return b.Memory.Complete(ctx, id, done, update)
 		}
-	}, []string{"CompleteSetsTheDueTime", "AddMakesNoHostDueEarlier"}, false},
+	}, nil, false},
 	{"forgets blobs", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			update.Blob = nil
 			return b.Memory.Complete(ctx, id, done, update)
 		}
-	}, []string{"CompleteKeepsTheBlob"}, false},
+	}, nil, false},
 	{"writes no records", func(b *broken) { b.records(func(record) record { return nil }) },
-		[]string{"CompleteTwice", "CompleteAddsLinks", "RecordErrorFailsTheCompletion"}, false},
+		[]string{"RecordErrorFailsTheCompletion"}, false},
 	{"writes records twice", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { return errors.Join(write(counts), write(counts)) }
 		})
-	}, []string{"CompleteTwice"}, false},
+	}, nil, false},
 	{"passes wrong counts to records", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error {
@@ -347,7 +347,7 @@ var mutants = []mutant{
 				return write(counts)
 			}
 		})
-	}, []string{"CompleteAddsLinks"}, false},
+	}, nil, false},
 	{"ignores errors of records", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { _ = write(counts); return nil }
@@ -366,7 +366,7 @@ var mutants = []mutant{
 			})
 			return b.Memory.Complete(ctx, id, done, update)
 		}
-	}, []string{"CompleteTwice"}, false},
+	}, nil, false},
 	{"refuses the repeat of an end", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			err := b.Memory.Complete(ctx, id, done, update)
@@ -377,7 +377,7 @@ var mutants = []mutant{
 			})
 			return err
 		}
-	}, []string{"CompleteTwiceAfterTheEnd"}, false},
+	}, nil, false},
 	{"completes items of a lost lease", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			err := b.Memory.Complete(ctx, id, done, update)
@@ -386,7 +386,7 @@ var mutants = []mutant{
 			}
 			return err
 		}
-	}, []string{"ExpiryLosesTheLease", "CompleteEnds"}, false},
+	}, nil, false},
 	{"adds the links of a lost lease", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			err := b.Memory.Complete(ctx, id, done, update)
@@ -398,7 +398,7 @@ var mutants = []mutant{
 			}
 			return err
 		}
-	}, []string{"ExpiryLosesTheLease"}, false},
+	}, nil, false},
 	{"counts wrong but in balance", func(b *broken) {
 		b.stats = func(ctx context.Context) (frontier.Stats, error) {
 			stats, err := b.Memory.Stats(ctx)
@@ -408,21 +408,21 @@ var mutants = []mutant{
 			}
 			return stats, err
 		}
-	}, []string{"AddAnswersAddedOnce", "CompleteAddsLinks"}, false},
+	}, nil, false},
 	{"counts out of balance", func(b *broken) {
 		b.stats = func(ctx context.Context) (frontier.Stats, error) {
 			stats, err := b.Memory.Stats(ctx)
 			stats.Queued += stats.Delayed
 			return stats, err
 		}
-	}, []string{"AddDelays", "CompleteRetries"}, false},
+	}, nil, false},
 	{"audits wrong", func(b *broken) {
 		b.audit = func(ctx context.Context) (frontier.Audit, error) {
 			audit, err := b.Memory.Audit(ctx)
 			audit.Failed += audit.Done
 			return audit, err
 		}
-	}, []string{"AuditAgreesWithTheCounters"}, false},
+	}, nil, false},
 	{"lists all items but the first", func(b *broken) {
 		b.list = func(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 			first := true
@@ -432,9 +432,9 @@ var mutants = []mutant{
 				return skip || visit(item)
 			})
 		}
-	}, []string{"ListShowsEachState"}, false},
+	}, nil, false},
 	{"goes on while paused", func(b *broken) { b.pause = func(context.Context, bool) error { return nil } },
-		[]string{"PauseStopsLeases"}, false},
+		nil, false},
 	{"retries in the same round", func(b *broken) {
 		b.retry = func(ctx context.Context, host string) (int, error) {
 			n, err := b.Memory.Retry(ctx, host)
@@ -445,10 +445,10 @@ var mutants = []mutant{
 			})
 			return n, err
 		}
-	}, []string{"RetryOffersFailedAgain"}, false},
+	}, nil, false},
 	{"retries all hosts", func(b *broken) {
 		b.retry = func(ctx context.Context, _ string) (int, error) { return b.Memory.Retry(ctx, "") }
-	}, []string{"RetryOfOneHost"}, false},
+	}, nil, false},
 	{"forgets that it is paused", func(b *broken) {
 		b.reopen = func() (Crawl, error) { return b, b.Memory.Pause(context.Background(), false) }
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
@@ -480,6 +480,22 @@ var mutants = []mutant{
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
 }
 
+// wantFound fails the test unless at least half of ten random runs find a fault. The runs are
+// as short as those in the tests of the stores. It is for faults that no case is about.
+func wantFound(t *testing.T, open func(*testing.T, Options) *driver) {
+	t.Helper()
+	const runs = 10
+	found := 0
+	for seed := range uint64(runs) {
+		if suite.Try(t, modelRun(seed, 300), open) != nil {
+			found++
+		}
+	}
+	if found < runs/2 {
+		t.Errorf("%d of %d random runs found a fault, want at least half", found, runs)
+	}
+}
+
 // TestSuiteSeesBrokenStores: the suite fails for each of the mutants.
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
@@ -492,7 +508,11 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 			for _, name := range m.caughtBy {
 				suite.WantCaught(t, allCases(), name, open)
 			}
-			if m.unseen {
+			switch {
+			case m.unseen:
+				return
+			case len(m.caughtBy) == 0:
+				wantFound(t, open)
 				return
 			}
 			for seed := range uint64(50) {

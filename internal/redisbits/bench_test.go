@@ -10,15 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
-
-func BenchmarkFilter(b *testing.B) {
-	client := dial(b, servers.Redis(b, servers.RedisOptions{}))
-	bloomtest.Bench(b, func(b *testing.B) bloomstore.Filter {
-		return fresh(b, client, Config{Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate})
-	})
-}
 
 const benchKeys = 1_000_000
 

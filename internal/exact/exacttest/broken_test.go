@@ -143,7 +143,7 @@ var mutants = []struct {
 			return b.Memory.Decide(ctx, keys)
 		}
 	}},
-	{"queues keys of any round", "QueuedPassesOver", func(b *broken, _ *Options) {
+	{"queues keys of any round", "", func(b *broken, _ *Options) {
 		b.queued = func(ctx context.Context, keys []exact.Ref) error {
 			keys = slices.Clone(keys)
 			for i := range keys {
@@ -251,7 +251,7 @@ var mutants = []struct {
 	{"knows no windows", "BackAfterTheWindow", func(b *broken, opt *Options) {
 		b.Memory = NewMemory(Options{Now: opt.Now})
 	}},
-	{"has one window for all", "WindowsAreOfClasses", func(b *broken, opt *Options) {
+	{"has one window for all", "", func(b *broken, opt *Options) {
 		var windows exact.Windows
 		for class := range windows {
 			windows[class] = opt.Windows[1]
@@ -262,6 +262,54 @@ var mutants = []struct {
 		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 			entries, err := b.Memory.Waiting(ctx, bloomstore.Fingerprint{}, n)
 			return entries, err
+		}
+	}},
+	{"returns stale keys too early", "", func(b *broken, _ *Options) {
+		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
+			return b.Memory.Stale(ctx, age/2, n)
+		}
+	}},
+	{"keeps the depth of the first round", "", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			answers, err := b.Memory.Decide(ctx, keys)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, key := range keys {
+				if r := b.rows[key.Fingerprint]; r != nil && r.finished != nil {
+					r.Depth = r.finished.Depth
+				}
+			}
+			return answers, err
+		}
+	}},
+	{"begins the window again when Finish is repeated", "", func(b *broken, opt *Options) {
+		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+			err := b.Memory.Finish(ctx, finished, records)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, f := range finished {
+				if r := b.rows[f.Fingerprint]; r != nil && r.Round == f.Round && !r.over.IsZero() {
+					r.over = opt.Now().Add(opt.Windows[f.Class])
+				}
+			}
+			return err
+		}
+	}},
+	{"keeps the window of the first round", "RetryStartsTheWindowAnew", func(b *broken, _ *Options) {
+		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+			before := map[bloomstore.Fingerprint]time.Time{}
+			for _, f := range finished {
+				if r := b.rows[f.Fingerprint]; r != nil {
+					before[f.Fingerprint] = r.over
+				}
+			}
+			err := b.Memory.Finish(ctx, finished, records)
+			for print, over := range before {
+				if !over.IsZero() {
+					b.rows[print].over = over
+				}
+			}
+			return err
 		}
 	}},
 	{"lists one page only", "WaitingIsCompleteUnderChange", func(b *broken, _ *Options) {

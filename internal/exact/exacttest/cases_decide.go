@@ -41,17 +41,6 @@ var decideCases = []testCase{
 		}
 		d.wantStats(uint64(len(known)), 0, 0, 0)
 	}},
-	{"EmptyCalls", exact.Windows{}, func(d *driver) {
-		d.decide()
-		d.mark(0)
-		d.withdraw(0)
-		d.end()
-		d.wantSweep("an empty set", 10, 0, 0)
-		d.wantEntries("Stale", d.stale(0, 10), 0)
-		d.wantEntries("Waiting", d.waiting(10), 0)
-		d.wantState(exact.Unknown, 0, key(1))
-		d.wantStats(0, 0, 0, 0)
-	}},
 	{"KeysAreKept", exact.Windows{}, func(d *driver) {
 		all := extremes()
 		d.fresh(all...)

@@ -11,19 +11,6 @@ import (
 )
 
 var relayCases = []testCase{
-	{"StaleByAge", exact.Windows{}, func(d *driver) {
-		d.fresh(keys(0, 10)...)
-		d.Clock.Advance(30 * time.Second)
-		d.fresh(keys(10, 20)...)
-		d.mark(0, keys(5, 7)...)
-		d.withdraw(0, keys(7, 8)...)
-		d.finish(0, key(8))
-		d.Clock.Advance(28 * time.Second)
-		d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
-		d.Clock.Advance(4 * time.Second)
-		d.wantEntries("Stale", d.stale(time.Minute, 100), 0, append(keys(0, 5), key(9))...)
-		d.wantState(exact.Pending, 0, keys(0, 5)...)
-	}},
 	// This case checks that Stale does not return a key again before age has passed. After
 	// that it must return the key, because the first caller might have done nothing.
 	{"StaleTaken", exact.Windows{}, func(d *driver) {
@@ -62,18 +49,6 @@ var relayCases = []testCase{
 		})
 		all = append(all, d.stale(time.Minute, n)...)
 		d.wantEntries("Stale called by eight relays", all, 0, keys(0, n)...)
-	}},
-	{"StaleOfARenewedKey", hundred(), func(d *driver) {
-		d.queue(0, key(0))
-		d.finish(0, key(0))
-		d.passWindow()
-		again := key(0)
-		again.Depth, again.Hops, again.Priority = 77, 5, 1
-		d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
-		d.wantEntries("Stale at once", d.stale(time.Minute, 9), 1)
-		d.Clock.Advance(62 * time.Second)
-		d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
-		d.wantEntries("Waiting", d.waiting(9), 1, again)
 	}},
 	// This case scans while another caller makes changes. A key that waits
 	// during the whole scan must be in it exactly once.

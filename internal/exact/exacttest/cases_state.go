@@ -31,15 +31,6 @@ var stateCases = []testCase{
 		d.wantAnswers(exact.Answer{}, all...)
 		d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
 	}},
-	{"QueuedPassesOver", exact.Windows{}, func(d *driver) {
-		d.fresh(keys(0, 2)...)
-		d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
-		d.wantState(exact.Pending, 0, key(0)) // it was marked in another round
-		d.wantState(exact.Queued, 0, key(1))
-		d.wantState(exact.Unknown, 0, key(7))
-		d.mark(0, key(1))
-		d.wantStats(1, 1, 0, 0)
-	}},
 	{"Withdraw", exact.Windows{}, func(d *driver) {
 		d.fresh(keys(0, 4)...)
 		d.mark(0, key(1))
@@ -61,22 +52,6 @@ var stateCases = []testCase{
 			d.Require(got == want, "status of key %d after a second Finish: %+v, want %+v", i, got, want)
 		}
 	}},
-	// This case finishes keys in a later round. The retry of a failed key begins
-	// another round in the queue, and the set learns of it when the key is finished. After that,
-	// a call with an earlier round must change nothing.
-	{"FinishTakesAHigherRound", exact.Windows{}, func(d *driver) {
-		d.queue(0, keys(0, 3)...)
-		d.end(finished(key(0), 0, frontier.Network, 0))
-		d.finish(2, key(0))
-		d.wantState(exact.Done, 2, key(0))
-		d.end(finished(key(0), 1, frontier.Network, 0))
-		d.wantState(exact.Done, 2, key(0))
-		d.finish(1, key(1)) // the key was queued
-		d.wantState(exact.Done, 1, key(1))
-		d.wantAnswers(exact.Answer{Round: 2}, key(0))
-		d.wantAnswers(exact.Answer{Round: 1}, key(1))
-		d.wantAnswers(exact.Answer{Round: 0}, key(2))
-	}},
 	{"EqualKeysInOneFinish", exact.Windows{}, func(d *driver) {
 		d.queue(0, keys(0, 2)...)
 		d.end(
@@ -85,24 +60,6 @@ var stateCases = []testCase{
 		)
 		d.wantState(exact.Done, 0, key(0))
 		d.wantState(exact.Done, 1, key(1))
-	}},
-	{"EveryOutcome", exact.Windows{}, func(d *driver) {
-		outcomes := []frontier.Outcome{
-			frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-			frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
-		}
-		all := keys(0, len(outcomes))
-		d.queue(0, all...)
-		var ends []exact.Finished
-		for i, outcome := range outcomes {
-			ends = append(ends, finished(all[i], 0, outcome, i*90))
-		}
-		d.end(ends...)
-		for i, outcome := range outcomes {
-			got := d.status(all[i])
-			d.Require(got.Outcome == outcome && got.HTTP == i*90 && got.State == exact.State(outcome.State()),
-				"a key that ended as %s with status %d is %+v", outcome, i*90, got)
-		}
 	}},
 	// This case checks that a set keeps only the first record for a fingerprint and round,
 	// whether it has the key or not.

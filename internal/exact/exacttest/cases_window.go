@@ -39,35 +39,6 @@ var windowCases = []testCase{
 			d.wantAnswers(exact.Answer{Round: round + 1}, done, failed)
 		}
 	}},
-	{"WindowsAreOfClasses", exact.Windows{frontier.Exact: window, 5: 10 * window}, func(d *driver) {
-		short, long, forever := key(0), key(1), key(2)
-		long.Class, forever.Class = 5, 6
-		d.queue(0, short, long, forever)
-		d.finish(0, short, long, forever)
-		d.passWindow()
-		d.queue(1, short)
-		d.wantAnswers(exact.Answer{}, long, forever)
-		d.Clock.Advance(9 * window)
-		d.queue(1, long)
-		d.Clock.Advance(1000 * window)
-		d.wantAnswers(exact.Answer{}, forever)
-		d.wantAnswers(exact.Answer{Round: 1}, short, long) // short and long are queued
-	}},
-	{"RowsInFlightHaveNoWindow", hundred(), func(d *driver) {
-		d.fresh(key(0))
-		d.queue(0, key(1))
-		d.Clock.Advance(10 * window)
-		d.wantAnswers(exact.Answer{}, keys(0, 2)...)
-		d.wantSweep("a set with nothing finished", 10, 0, 0)
-		d.finish(0, key(1))
-		d.passWindow()
-		d.queue(1, key(1))
-		d.Clock.Advance(10 * window)
-		d.wantAnswers(exact.Answer{Round: 1}, key(1))
-		d.wantSweep("a set with a renewed key that waits", 10, 0, 0)
-		d.wantState(exact.Pending, 0, key(0))
-		d.wantState(exact.Queued, 1, key(1))
-	}},
 	// This case withdraws keys that were new for a second time. They must be
 	// finished as before, and new to the next caller.
 	{"WithdrawOfARenewedKey", hundred(), func(d *driver) {

@@ -67,7 +67,7 @@ func (p *player) ref() (exact.Ref, frontier.Class) {
 	round := status.Round
 	switch p.rng.IntN(8) {
 	case 0:
-		round++
+		round += 1 + p.rng.Uint32N(2)
 	case 1:
 		round = max(round, 1) - 1
 	}
@@ -115,10 +115,14 @@ func (p *player) both(name string, call func(exact.Set, context.Context, []exact
 	p.Must(call(p.Set, p.Ctx, refs), name)
 }
 
+var outcomes = []frontier.Outcome{
+	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+}
+
 func (p *player) finishSome() {
 	var ends []exact.Finished
 	var rows []exact.Row
-	outcomes := []frontier.Outcome{frontier.OK, frontier.Redirect, frontier.Network}
 	for range p.rng.IntN(6) {
 		ref, class := p.ref()
 		outcome, status := outcomes[p.rng.IntN(len(outcomes))], p.rng.IntN(600)
