@@ -3,7 +3,6 @@ package testweb
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -18,8 +17,7 @@ type Manners struct {
 	// can look too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
 	// Lag is added to the tolerance. It is the maximum time from the start of a request
-	// until the server reads it. On a busy machine this time can be long. See
-	// LagFigures.Most.
+	// until the server reads it. On a busy machine this time can be long. See Lag.Most.
 	Lag time.Duration
 }
 
@@ -46,7 +44,6 @@ type Verdict struct {
 
 	// Faults.
 	TooEarly    int // requests that started before their host's delay was over
-	Replayed    int // requests in TooEarly that repeat the previous request, as net/http can do by itself
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
 	Unannounced int // hosts with a page that was requested before robots.txt
@@ -68,7 +65,6 @@ type Verdict struct {
 func (v *Verdict) Err() error {
 	return faultError([]namedCount{
 		{v.TooEarly, "requests too early"},
-		{v.Replayed, "requests replayed at once"},
 		{v.Impatient, "requests before Retry-After was over"},
 		{v.Disallowed, "requests that robots.txt disallows"},
 		{v.Unannounced, "hosts asked before their robots.txt"},
@@ -79,19 +75,14 @@ func (v *Verdict) Err() error {
 
 // Judge judges a crawl by the log of its requests.
 func (w *Web) Judge(log []Request, promised Manners) Verdict {
-	j := w.newJudge(promised)
+	j := &judge{
+		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
+		retryAt: map[string]time.Duration{},
+	}
 	for i := range log {
 		j.observe(&log[i])
 	}
 	return j.verdict
-}
-
-// JudgeLog is Judge for a log that was written to Config.Log. It takes memory for each
-// host and one bit for each URL, but none for the requests.
-func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
-	j := w.newJudge(promised)
-	err := decode(log, "request log", j.observe)
-	return j.verdict, err
 }
 
 // A judge judges requests in the order of their starts.
@@ -110,13 +101,6 @@ type visited struct {
 	start       time.Duration // of the last request
 	delay       time.Duration // the delay that the next request must keep
 	robotsAsked bool          // robots.txt was requested, or Unannounced counts the host
-}
-
-func (w *Web) newJudge(promised Manners) *judge {
-	return &judge{
-		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
-		retryAt: map[string]time.Duration{},
-	}
 }
 
 func (j *judge) observe(r *Request) {
@@ -165,9 +149,6 @@ func (j *judge) observeGap(host *visited, r *Request) {
 		return
 	}
 	j.fault(&j.verdict.TooEarly, r, fmt.Sprintf("started %v after %s, want %v", gap.Gap, host.path, want))
-	if r.Path == host.path {
-		j.fault(&j.verdict.Replayed, r, fmt.Sprintf("was repeated after %v", gap.Gap))
-	}
 }
 
 // observeURL judges r by earlier requests for the same URL, and by the rules of

@@ -76,9 +76,9 @@ func TestJudgeForgedLogs(t *testing.T) {
 			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 25*ms + 1,
 		},
 		{
-			name: "replayed", delay: time.Second, isBad: true,
+			name: "repeated at once", delay: time.Second, isBad: true,
 			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(time.Second+ms, root)},
-			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Replayed: 1, Refetched: 1}, closer: 999 * ms,
+			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Refetched: 1}, closer: 999 * ms,
 		},
 		{
 			name: "fetched again", delay: time.Second,
@@ -157,7 +157,7 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 }
 
 // TestLogRoundTrip checks that the written log and the log in memory have the same
-// requests and lead to the same verdict.
+// requests.
 func TestLogRoundTrip(t *testing.T) {
 	var out bytes.Buffer
 	w := newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: All, MeanBytes: 500, MaxBodyBytes: 128 << 10, KeepLog: true, Log: &out})
@@ -167,13 +167,9 @@ func TestLogRoundTrip(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	var read []Request
-	for line := range bytes.Lines(out.Bytes()) {
-		var r Request
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatal(err)
-		}
-		read = append(read, r)
+	read, err := ReadLog(&out)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(read, w.Log()) {
 		t.Errorf("the written log has %+v\nLog has %+v", read, w.Log())
@@ -181,12 +177,8 @@ func TestLogRoundTrip(t *testing.T) {
 	if last := read[len(read)-1]; last.Status != 0 || last.Host != deadName(0) {
 		t.Errorf("the last request is %+v, want status 0 from a dead host", last)
 	}
-	written, err := w.JudgeLog(bytes.NewReader(out.Bytes()), Manners{})
-	if kept := w.Judge(w.Log(), Manners{}); err != nil || !reflect.DeepEqual(written, kept) {
-		t.Errorf("verdict on the written log: %+v (%v)\nverdict on Log: %+v", written, err, kept)
-	}
-	if _, err := w.JudgeLog(strings.NewReader("{}\nnonsense\n"), Manners{}); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("JudgeLog with nonsense in line 2: %v, want an error that names the line", err)
+	if _, err := ReadLog(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("ReadLog with nonsense in line 2: %v, want an error that names the line", err)
 	}
 }
 

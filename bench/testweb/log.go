@@ -56,6 +56,12 @@ func (l *requestLog) add(r *Request) {
 	}
 }
 
+// ReadLog reads a log that was written to Config.Log.
+func ReadLog(in io.Reader) (log []Request, err error) {
+	err = decode(in, "request log", func(r *Request) { log = append(log, *r) })
+	return log, err
+}
+
 // Log returns the requests so far. It returns none without Config.KeepLog.
 func (w *Web) Log() []Request {
 	w.mu.Lock()

@@ -116,7 +116,7 @@ type Config struct {
 	// files contain the value without rounding.
 	CrawlDelay time.Duration
 
-	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no
+	// Log receives the request log as lines of JSON, for ReadLog. nil means that no
 	// log is written. The lines are buffered. Web.Flush writes the buffered lines.
 	Log io.Writer
 	// KeepLog keeps the request log in memory, for Web.Log.
