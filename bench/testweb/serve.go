@@ -27,9 +27,9 @@ func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr)
 }
 
-// Serve answers requests on listener, and calls Flush once a second, until ctx is done.
-// Then it aborts the requests in flight, closes listener and calls Flush again. If Serve
-// ended because ctx is done, it returns only the error of Flush.
+// Serve answers requests on listener until ctx is done. Then it aborts the requests in
+// flight and closes listener. If Serve ended because ctx is done, it returns only an error
+// that occurred while the request log was written.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
@@ -54,11 +54,6 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	watching, endWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { w.watchStalls(watching) })
-	watch.Go(func() {
-		for sleep(watching, time.Second) {
-			_ = w.Flush() // the Flush at the end returns the error again
-		}
-	})
 	defer watch.Wait()
 	defer endWatching()
 	var err error
@@ -72,7 +67,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		<-closed
 		err = nil
 	}
-	return errors.Join(err, w.Flush())
+	return errors.Join(err, w.logError())
 }
 
 // Traffic is the number of requests and connections that a Web has had so far.
