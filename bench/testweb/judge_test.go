@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -317,7 +318,7 @@ func (w writes) Write(p []byte) (int, error) {
 func TestLogIsWrittenWhileServing(t *testing.T) {
 	written := make(writes, 10)
 	w := newWeb(t, Config{Log: written})
-	listener, err := Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 
 // serve serves a web until ctx ends.
 func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams) error {
-	listener, err := testweb.ListenOn(ctx, f.listen)
+	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return err
 	}
