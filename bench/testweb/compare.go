@@ -77,7 +77,7 @@ type record struct {
 // Each line is a JSON object. A missing field counts as the zero value.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := &comparison{
-		web: w, seen: newBitset(w.ordinals()), rounds: map[uint32]bitset{},
+		web: w, seen: map[target]bool{}, rounds: map[inRound]bool{},
 		report: &Report{Outcomes: map[string]int{}, Wrong: map[string]int{}},
 	}
 	if err := decode(records, "records", c.observe); err != nil {
@@ -85,7 +85,7 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 	}
 	for t := range w.each {
 		c.report.Expected++
-		if ordinal, _ := w.ordinal(t); !c.seen.has(ordinal) {
+		if !c.seen[t] {
 			c.fault(&c.report.Missing, "missing", w.url(t))
 		}
 	}
@@ -94,9 +94,15 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 
 type comparison struct {
 	web    *Web
-	seen   bitset            // expected URLs that have a record
-	rounds map[uint32]bitset // expected URLs that have a record of the round
+	seen   map[target]bool  // expected URLs that have a record
+	rounds map[inRound]bool // records of expected URLs
 	report *Report
+}
+
+// inRound is a URL in a round of the crawl.
+type inRound struct {
+	target target
+	round  uint32
 }
 
 func (c *comparison) observe(r *record) {
@@ -107,15 +113,15 @@ func (c *comparison) observe(r *record) {
 		c.observeNoSitemap(r)
 		return
 	}
-	ordinal, isExpected := c.web.ordinal(t)
-	if !isExpected {
+	if !t.isExpected() {
 		c.fault(&c.report.Unexpected, "unexpected", r.URL)
 		return
 	}
-	if !c.isFirst(ordinal, r.Round) {
+	if c.rounds[inRound{t, r.Round}] {
 		c.fault(&c.report.Duplicates, "recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
 		return
 	}
+	c.seen[t], c.rounds[inRound{t, r.Round}] = true, true
 	e := c.web.expect(t)
 	if e.Optional {
 		c.report.Optional++
@@ -133,15 +139,6 @@ func (c *comparison) observeNoSitemap(r *record) {
 	if r.Outcome == "ok" || r.Outcome == "redirect" {
 		c.wrong("outcome", r.URL, r.Outcome, "that of a page that is missing")
 	}
-}
-
-// isFirst reports whether this is the first record of a URL in this round.
-func (c *comparison) isFirst(ordinal int, round uint32) bool {
-	c.seen.add(ordinal)
-	if c.rounds[round] == nil {
-		c.rounds[round] = newBitset(c.web.ordinals())
-	}
-	return c.rounds[round].add(ordinal)
 }
 
 func (c *comparison) judge(r *record, e *Expectation) {

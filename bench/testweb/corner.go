@@ -52,10 +52,9 @@ const (
 
 // A resource is one URL of a corner.
 type resource struct {
-	number int
-	role   role
-	host   string // with the port, if it has one
-	path   string // with the query
+	role role
+	host string // with the port, if it has one
+	path string // with the query
 
 	status      int
 	contentType string // empty means that no Content-Type is sent
@@ -155,7 +154,7 @@ func (s *site) add(path string, as role) *resource {
 		panic("testweb: " + s.host + path + " is there already")
 	}
 	p := newResource()
-	p.number, p.role, p.host, p.path = len(s.corners.resources), as, s.host, path
+	p.role, p.host, p.path = as, s.host, path
 	p.want = Expectation{URL: p.url(), Outcome: "ok", Status: http.StatusOK, OrderFree: true, Optional: as == optional}
 	s.resources[path] = p
 	s.corners.resources = append(s.corners.resources, p)

@@ -33,7 +33,7 @@ func cornerWeb(t testing.TB, set Hardships) *Web {
 // resource that the URL names.
 func TestCornerURLs(t *testing.T) {
 	w := cornerWeb(t, Everything)
-	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
+	seen := map[string]bool{}
 	for _, p := range w.corners.resources {
 		to := target{kind: aResource, resource: p}
 		if seen[p.url()] {
@@ -46,8 +46,8 @@ func TestCornerURLs(t *testing.T) {
 		if got := w.url(to); got != p.url() {
 			t.Errorf("URL of the target of %s = %s, want the same URL", p.url(), got)
 		}
-		if ordinal, isExpected := w.ordinal(to); isExpected != (p.role != aside) || isExpected && !ordinals.add(ordinal) {
-			t.Errorf("%s has ordinal %d, expected %t; want an ordinal that no other URL has, expected %t", p.url(), ordinal, isExpected, p.role != aside)
+		if isExpected := to.isExpected(); isExpected != (p.role != aside) {
+			t.Errorf("%s is expected: %t, want %t", p.url(), isExpected, p.role != aside)
 		}
 		e, isExpected := w.Expect(p.url())
 		if isExpected && (e.URL != p.url() || e.OrderFree == (len(e.Also) > 0)) {

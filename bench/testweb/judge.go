@@ -76,7 +76,7 @@ func (v *Verdict) Err() error {
 // Judge judges a crawl by the log of its requests.
 func (w *Web) Judge(log []Request, promised Manners) Verdict {
 	j := &judge{
-		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
+		web: w, promised: promised, hosts: map[string]*visited{}, fetched: map[target]bool{},
 		retryAt: map[string]time.Duration{},
 	}
 	for i := range log {
@@ -90,7 +90,7 @@ type judge struct {
 	web      *Web
 	promised Manners
 	hosts    map[string]*visited
-	fetched  bitset                   // URLs that were requested
+	fetched  map[target]bool          // URLs that were requested
 	retryAt  map[string]time.Duration // earliest time of the next request for a URL after a Retry-After
 	verdict  Verdict
 }
@@ -154,19 +154,19 @@ func (j *judge) observeGap(host *visited, r *Request) {
 // observeURL judges r by earlier requests for the same URL, and by the rules of
 // robots.txt.
 func (j *judge) observeURL(t target, r *Request) {
-	ordinal, isExpected := j.web.ordinal(t)
 	if t.kind == aResource && t.resource.role == trapped {
 		j.fault(&j.verdict.Trapped, r, "leads deeper into a trap")
 	}
-	if !isExpected {
+	if !t.isExpected() {
 		return
 	}
 	if t.kind == aResource && t.resource.role == closed {
 		j.fault(&j.verdict.Disallowed, r, "is disallowed by robots.txt")
 	}
-	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
+	if j.fetched[t] && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
 		j.verdict.Refetched++
 	}
+	j.fetched[t] = true
 	if t.kind != aPage {
 		return
 	}
