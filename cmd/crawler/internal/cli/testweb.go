@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -179,8 +178,7 @@ func writeExpected(web *testweb.Web, name string) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(out)
-	return errors.Join(web.WriteExpected(w), w.Flush(), out.Close())
+	return errors.Join(web.WriteExpected(out), out.Close())
 }
 
 // judgeCrawl compares a crawl with a correct one and prints the result. A fault of the
