@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +68,7 @@ func longCrawl(b *testing.B, pages int) []moment {
 	if err != nil {
 		b.Fatal(err)
 	}
-	listener, err := testweb.Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}

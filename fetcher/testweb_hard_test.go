@@ -288,7 +288,7 @@ func serve(t *testing.T, web *testweb.Web, harmless net.Listener) (server, names
 			}
 		})
 	}
-	listener, err := testweb.Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

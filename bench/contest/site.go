@@ -50,7 +50,7 @@ func Serve(ctx context.Context, order string, stdin io.Reader, out io.Writer) er
 	if info, err := os.Stat(what.Folder); what.Folder != "" && (err != nil || !info.IsDir()) {
 		return errors.Join(fmt.Errorf("%q is no folder", what.Folder), err)
 	}
-	listener, err := testweb.Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

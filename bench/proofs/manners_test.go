@@ -24,8 +24,8 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	verdict := web.Judge(log, promised)
 	lag := lagOf(t, log, lines)
 	lag.Stall = time.Duration(web.stalled.Load())
-	figure(t, "requests", "%d to %d hosts: %d too early, %d replayed, %d against robots.txt, %d of unknown URLs",
-		verdict.Requests, verdict.Hosts, verdict.TooEarly, verdict.Replayed, verdict.Disallowed, verdict.Unknown)
+	figure(t, "requests", "%d to %d hosts: %d too early, %d against robots.txt, %d of unknown URLs",
+		verdict.Requests, verdict.Hosts, verdict.TooEarly, verdict.Disallowed, verdict.Unknown)
 	if verdict.Closest != nil {
 		figure(t, "worst-gap", "%v", verdict.Closest)
 	}
@@ -50,20 +50,17 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 // lagOf measures the time from the start of a request until the web read it. It uses
 // the last request for each URL that has a record. The record contains the start of the
 // request: the time directly before the crawler sends it.
-func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures {
+func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.Lag {
 	t.Helper()
-	lag := testweb.NewLag()
-	for i := range log {
-		lag.Read(&log[i])
-	}
+	started := map[string]time.Time{}
 	for _, l := range lines {
 		if l.Attempts > 0 {
-			lag.Started(l.URL, l.FetchedAt)
+			started[l.URL] = l.FetchedAt
 		}
 	}
-	figures := lag.Figures()
-	if figures.Requests == 0 {
+	lag := testweb.LagOf(log, started)
+	if lag.Requests == 0 {
 		t.Fatal("no record says when its request started")
 	}
-	return figures
+	return lag
 }

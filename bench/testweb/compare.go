@@ -63,34 +63,29 @@ func faultError(counts []namedCount, examples []string) error {
 
 // record has the fields of a crawler's record that Compare reads.
 type record struct {
-	URL        string  `json:"url"`
-	Round      uint32  `json:"round"`
-	Outcome    *string `json:"outcome"`
-	Status     *int    `json:"status"`
-	RedirectTo *string `json:"redirect_to"`
-	Title      *string `json:"title"`
-	Truncated  *bool   `json:"truncated"`
-	Digest     *string `json:"digest"` // sha256:HEX of the body
+	URL        string `json:"url"`
+	Round      uint32 `json:"round"`
+	Outcome    string `json:"outcome"`
+	Status     int    `json:"status"`
+	RedirectTo string `json:"redirect_to"`
+	Title      string `json:"title"`
+	Truncated  bool   `json:"truncated"`
+	Digest     string `json:"digest"` // sha256:HEX of the body
 }
 
 // Compare reads the records of a crawl and compares them with those of a correct crawl.
-// Each line is a JSON object with at least the field url. A field that no record has is
-// not compared. If a field is missing in some records only, it counts as the zero value
-// there. Compare takes one bit of memory for each URL and round, and one more for each URL.
+// Each line is a JSON object. A missing field counts as the zero value.
 func (w *Web) Compare(records io.Reader) (Report, error) {
-	c := w.newComparison()
+	c := &comparison{
+		web: w, seen: map[target]bool{}, rounds: map[inRound]bool{},
+		report: &Report{Outcomes: map[string]int{}, Wrong: map[string]int{}},
+	}
 	if err := decode(records, "records", c.observe); err != nil {
 		return *c.report, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
-		if f := c.fields[name]; f.isWritten && f.leftOut > 0 {
-			c.report.Wrong[name] += f.leftOut
-			c.report.Examples = append(c.report.Examples, fmt.Sprintf("%s: %d records lack it, the first is of %s", name, f.leftOut, f.first))
-		}
-	}
 	for t := range w.each {
 		c.report.Expected++
-		if ordinal, _ := w.ordinal(t); !c.seen.has(ordinal) {
+		if !c.seen[t] {
 			c.fault(&c.report.Missing, "missing", w.url(t))
 		}
 	}
@@ -99,50 +94,39 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 
 type comparison struct {
 	web    *Web
-	seen   bitset            // expected URLs that have a record
-	rounds map[uint32]bitset // expected URLs that have a record of the round
-	fields map[string]*field // by name
+	seen   map[target]bool  // expected URLs that have a record
+	rounds map[inRound]bool // records of expected URLs
 	report *Report
 }
 
-// A field counts the records of the crawl in which one JSON field is missing.
-type field struct {
-	isWritten bool   // some record has the field
-	leftOut   int    // number of records that lack the field, but should have it
-	first     string // URL of the first of these records
-}
-
-func (w *Web) newComparison() *comparison {
-	return &comparison{
-		web: w, seen: newBitset(w.ordinals()), rounds: map[uint32]bitset{}, fields: map[string]*field{},
-		report: &Report{Outcomes: map[string]int{}, Wrong: map[string]int{}},
-	}
+// inRound is a URL in a round of the crawl.
+type inRound struct {
+	target target
+	round  uint32
 }
 
 func (c *comparison) observe(r *record) {
 	c.report.Records++
-	if r.Outcome != nil {
-		c.report.Outcomes[*r.Outcome]++
-	}
+	c.report.Outcomes[r.Outcome]++
 	t := c.web.targetOf(r.URL)
 	if t.kind == noSitemap {
 		c.observeNoSitemap(r)
 		return
 	}
-	ordinal, isExpected := c.web.ordinal(t)
-	if !isExpected {
+	if !t.isExpected() {
 		c.fault(&c.report.Unexpected, "unexpected", r.URL)
 		return
 	}
-	if !c.isFirst(ordinal, r.Round) {
+	if c.rounds[inRound{t, r.Round}] {
 		c.fault(&c.report.Duplicates, "recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
 		return
 	}
+	c.seen[t], c.rounds[inRound{t, r.Round}] = true, true
 	e := c.web.expect(t)
 	if e.Optional {
 		c.report.Optional++
 	}
-	if e.isRead && r.Digest != nil {
+	if e.isRead {
 		e.BodySHA256, _ = c.web.digestOf(t)
 	}
 	c.judge(r, &e)
@@ -152,65 +136,43 @@ func (c *comparison) observe(r *record) {
 // /sitemap.xml, on a host without that sitemap. Any outcome except ok and redirect is right.
 func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
-	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
-		c.wrong("outcome", "%s: %q, and there is nothing", r.URL, *r.Outcome)
+	if r.Outcome == "ok" || r.Outcome == "redirect" {
+		c.wrong("outcome", r.URL, r.Outcome, "that of a page that is missing")
 	}
-}
-
-// isFirst reports whether this is the first record of a URL in this round.
-func (c *comparison) isFirst(ordinal int, round uint32) bool {
-	c.seen.add(ordinal)
-	if c.rounds[round] == nil {
-		c.rounds[round] = newBitset(c.web.ordinals())
-	}
-	return c.rounds[round].add(ordinal)
 }
 
 func (c *comparison) judge(r *record, e *Expectation) {
-	if r.Outcome != nil && !e.accepts(*r.Outcome) {
-		c.wrong("outcome", "%s: %q, want %q", r.URL, *r.Outcome, e.Outcome)
+	if !e.accepts(r.Outcome) {
+		c.wrong("outcome", r.URL, r.Outcome, e.Outcome)
 		return // other differences are consequences of this one
 	}
 	if !e.OrderFree {
 		return
 	}
-	compareField(c, "status", r.URL, r.Status, e.Status)
-	compareField(c, "redirect_to", r.URL, r.RedirectTo, e.RedirectTo)
+	if r.Status != e.Status {
+		c.wrong("status", r.URL, r.Status, e.Status)
+	}
+	if r.RedirectTo != e.RedirectTo {
+		c.wrong("redirect_to", r.URL, r.RedirectTo, e.RedirectTo)
+	}
 	if !e.isRead {
 		return // a correct crawl reads no body
 	}
-	compareField(c, "title", r.URL, r.Title, e.Title)
-	compareField(c, "truncated", r.URL, r.Truncated, e.Truncated)
-	compareField(c, "digest", r.URL, r.Digest, "sha256:"+e.BodySHA256)
-}
-
-// compareField judges a field of the record of a URL. If the record lacks the field, the
-// argument got is nil, and the field counts as the zero value.
-func compareField[T comparable](c *comparison, name, url string, got *T, want T) {
-	f := c.fields[name]
-	if f == nil {
-		f = new(field)
-		c.fields[name] = f
+	if r.Title != e.Title {
+		c.wrong("title", r.URL, r.Title, e.Title)
 	}
-	var zero T
-	switch {
-	case got != nil:
-		f.isWritten = true
-		if *got != want {
-			c.wrong(name, "%s: %#v, want %#v", url, *got, want)
-		}
-	case want != zero:
-		if f.leftOut == 0 {
-			f.first = url
-		}
-		f.leftOut++
+	if r.Truncated != e.Truncated {
+		c.wrong("truncated", r.URL, r.Truncated, e.Truncated)
+	}
+	if digest := "sha256:" + e.BodySHA256; r.Digest != digest {
+		c.wrong("digest", r.URL, r.Digest, digest)
 	}
 }
 
 // wrong counts a record with a wrong field.
-func (c *comparison) wrong(field, format string, args ...any) {
+func (c *comparison) wrong(field, url string, got, want any) {
 	count := c.report.Wrong[field]
-	c.fault(&count, field, fmt.Sprintf(format, args...))
+	c.fault(&count, field, fmt.Sprintf("%s: %#v, want %#v", url, got, want))
 	c.report.Wrong[field] = count
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // dead is a hardship: hosts that close every connection without an answer, even for
-// robots.txt. There is one dead host, and one more for every 64 living hosts. Some root pages
-// of living hosts link to the six pages of a dead host. A crawler can record such a page as a
+// robots.txt. There is one dead host, and one more for every 64 living hosts. The root
+// pages of the first living hosts link to the six pages of one dead host each. A crawler can record such a page as a
 // network error or as a page of a dead host. It can also record the page as disallowed,
 // because RFC 9309 forbids all pages if robots.txt is unreachable. This depends on the
 // crawler and on the order of the crawl, so all three outcomes are right.
@@ -27,17 +27,6 @@ func (w *Web) deadHosts() int {
 		return 0
 	}
 	return 1 + w.shape.hosts()/64
-}
-
-// deadFrom calls the function visit for the dead hosts that the root page of a living
-// host links to. For each dead host, exactly one root page links to it.
-func (w *Web) deadFrom(host int, visit func(deadHost int)) {
-	dead, hosts := w.deadHosts(), w.shape.hosts()
-	for d := host * dead / hosts; d < dead && d*hosts/dead <= host; d++ {
-		if d*hosts/dead == host {
-			visit(d)
-		}
-	}
 }
 
 func deadName(deadHost int) string { return fmt.Sprintf("dead%06d.test", deadHost) }

@@ -265,7 +265,7 @@ func TestRobotsKinds(t *testing.T) {
 // Serve over real connections.
 func TestOnTheWire(t *testing.T) {
 	w := hard(t, All&^(Latency|Slow))
-	listener, err := Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

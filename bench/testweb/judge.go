@@ -3,7 +3,6 @@ package testweb
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -18,8 +17,7 @@ type Manners struct {
 	// can look too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
 	// Lag is added to the tolerance. It is the maximum time from the start of a request
-	// until the server reads it. On a busy machine this time can be long. See
-	// LagFigures.Most.
+	// until the server reads it. On a busy machine this time can be long. See Lag.Most.
 	Lag time.Duration
 }
 
@@ -46,12 +44,10 @@ type Verdict struct {
 
 	// Faults.
 	TooEarly    int // requests that started before their host's delay was over
-	Replayed    int // requests in TooEarly that repeat the previous request, as net/http can do by itself
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
 	Unannounced int // hosts with a page that was requested before robots.txt
-	Unknown     int // requests for URLs that no page links to
-	Trapped     int // requests for URLs of traps that no crawl should follow
+	Unknown     int // requests for URLs that no page links to, or that are beyond the limits of a correct crawl
 
 	// Refetched counts requests that a crawl without a crash does not make. After a
 	// crash, the requests that were in flight are repeated.
@@ -68,30 +64,23 @@ type Verdict struct {
 func (v *Verdict) Err() error {
 	return faultError([]namedCount{
 		{v.TooEarly, "requests too early"},
-		{v.Replayed, "requests replayed at once"},
 		{v.Impatient, "requests before Retry-After was over"},
 		{v.Disallowed, "requests that robots.txt disallows"},
 		{v.Unannounced, "hosts asked before their robots.txt"},
 		{v.Unknown, "requests for unknown URLs"},
-		{v.Trapped, "requests within a trap"},
 	}, v.Examples)
 }
 
 // Judge judges a crawl by the log of its requests.
 func (w *Web) Judge(log []Request, promised Manners) Verdict {
-	j := w.newJudge(promised)
+	j := &judge{
+		web: w, promised: promised, hosts: map[string]*visited{}, fetched: map[target]bool{},
+		retryAt: map[string]time.Duration{},
+	}
 	for i := range log {
 		j.observe(&log[i])
 	}
 	return j.verdict
-}
-
-// JudgeLog is Judge for a log that was written to Config.Log. It takes memory for each
-// host and one bit for each URL, but none for the requests.
-func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
-	j := w.newJudge(promised)
-	err := decode(log, "request log", j.observe)
-	return j.verdict, err
 }
 
 // A judge judges requests in the order of their starts.
@@ -99,7 +88,7 @@ type judge struct {
 	web      *Web
 	promised Manners
 	hosts    map[string]*visited
-	fetched  bitset                   // URLs that were requested
+	fetched  map[target]bool          // URLs that were requested
 	retryAt  map[string]time.Duration // earliest time of the next request for a URL after a Retry-After
 	verdict  Verdict
 }
@@ -110,13 +99,6 @@ type visited struct {
 	start       time.Duration // of the last request
 	delay       time.Duration // the delay that the next request must keep
 	robotsAsked bool          // robots.txt was requested, or Unannounced counts the host
-}
-
-func (w *Web) newJudge(promised Manners) *judge {
-	return &judge{
-		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
-		retryAt: map[string]time.Duration{},
-	}
 }
 
 func (j *judge) observe(r *Request) {
@@ -135,7 +117,7 @@ func (j *judge) observe(r *Request) {
 	case isRobots:
 		host.robotsAsked = true
 	case t.kind == unknown:
-		j.fault(&j.verdict.Unknown, r, "is not linked by any page")
+		j.fault(&j.verdict.Unknown, r, "is not linked by any page, or beyond the limits of a correct crawl")
 	case !host.robotsAsked:
 		host.robotsAsked = true // so that the fault is reported once for each host
 		j.fault(&j.verdict.Unannounced, r, "was asked for before robots.txt")
@@ -165,27 +147,21 @@ func (j *judge) observeGap(host *visited, r *Request) {
 		return
 	}
 	j.fault(&j.verdict.TooEarly, r, fmt.Sprintf("started %v after %s, want %v", gap.Gap, host.path, want))
-	if r.Path == host.path {
-		j.fault(&j.verdict.Replayed, r, fmt.Sprintf("was repeated after %v", gap.Gap))
-	}
 }
 
 // observeURL judges r by earlier requests for the same URL, and by the rules of
 // robots.txt.
 func (j *judge) observeURL(t target, r *Request) {
-	ordinal, isExpected := j.web.ordinal(t)
-	if t.kind == aResource && t.resource.role == trapped {
-		j.fault(&j.verdict.Trapped, r, "leads deeper into a trap")
-	}
-	if !isExpected {
+	if !t.isExpected() {
 		return
 	}
 	if t.kind == aResource && t.resource.role == closed {
 		j.fault(&j.verdict.Disallowed, r, "is disallowed by robots.txt")
 	}
-	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
+	if j.fetched[t] && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
 		j.verdict.Refetched++
 	}
+	j.fetched[t] = true
 	if t.kind != aPage {
 		return
 	}

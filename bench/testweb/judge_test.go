@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -76,9 +77,9 @@ func TestJudgeForgedLogs(t *testing.T) {
 			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 25*ms + 1,
 		},
 		{
-			name: "replayed", delay: time.Second, isBad: true,
+			name: "repeated at once", delay: time.Second, isBad: true,
 			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(time.Second+ms, root)},
-			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Replayed: 1, Refetched: 1}, closer: 999 * ms,
+			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Refetched: 1}, closer: 999 * ms,
 		},
 		{
 			name: "fetched again", delay: time.Second,
@@ -157,23 +158,16 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 }
 
 // TestLogRoundTrip checks that the written log and the log in memory have the same
-// requests and lead to the same verdict.
+// requests.
 func TestLogRoundTrip(t *testing.T) {
 	var out bytes.Buffer
 	w := newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: All, MeanBytes: 500, MaxBodyBytes: 128 << 10, KeepLog: true, Log: &out})
 	for _, url := range []string{w.Seeds()[0], w.Seeds()[0] + "?q=<é>&x", w.Seeds()[1], w.url(target{kind: aDeadPage})} {
 		fetch(t, w, url)
 	}
-	if err := w.Flush(); err != nil {
+	read, err := ReadLog(&out)
+	if err != nil {
 		t.Fatal(err)
-	}
-	var read []Request
-	for line := range bytes.Lines(out.Bytes()) {
-		var r Request
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatal(err)
-		}
-		read = append(read, r)
 	}
 	if !reflect.DeepEqual(read, w.Log()) {
 		t.Errorf("the written log has %+v\nLog has %+v", read, w.Log())
@@ -181,12 +175,8 @@ func TestLogRoundTrip(t *testing.T) {
 	if last := read[len(read)-1]; last.Status != 0 || last.Host != deadName(0) {
 		t.Errorf("the last request is %+v, want status 0 from a dead host", last)
 	}
-	written, err := w.JudgeLog(bytes.NewReader(out.Bytes()), Manners{})
-	if kept := w.Judge(w.Log(), Manners{}); err != nil || !reflect.DeepEqual(written, kept) {
-		t.Errorf("verdict on the written log: %+v (%v)\nverdict on Log: %+v", written, err, kept)
-	}
-	if _, err := w.JudgeLog(strings.NewReader("{}\nnonsense\n"), Manners{}); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("JudgeLog with nonsense in line 2: %v, want an error that names the line", err)
+	if _, err := ReadLog(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("ReadLog with nonsense in line 2: %v, want an error that names the line", err)
 	}
 }
 
@@ -289,13 +279,6 @@ func TestCompareForgedRecords(t *testing.T) {
 			}
 		})
 	}
-	only := make([]map[string]any, len(right))
-	for i, r := range right {
-		only[i] = map[string]any{"url": r["url"]}
-	}
-	if report := compare(t, w, only); report.Err() != nil {
-		t.Errorf("Compare of records that have only URLs: %v", report.Err())
-	}
 }
 
 func compare(t *testing.T, w *Web, records []map[string]any) Report {
@@ -323,12 +306,12 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLogIsWrittenWhileServing: the line of a request is written to the log soon, while
-// the web is still served.
+// TestLogIsWrittenWhileServing: the line of a request is written to the log while the web
+// is still served.
 func TestLogIsWrittenWhileServing(t *testing.T) {
 	written := make(writes, 10)
 	w := newWeb(t, Config{Log: written})
-	listener, err := Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestLateAnswers(t *testing.T) {
 // trusts only the web's authority.
 func TestTLS(t *testing.T) {
 	w := newWeb(t, Config{TLS: true})
-	listener, err := Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

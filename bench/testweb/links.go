@@ -36,12 +36,10 @@ func (w *Web) links(dst []target, p page) []target {
 	if w.ownsChain(p) {
 		dst = append(dst, target{kind: aHop, page: p})
 	}
-	if p.index == 0 {
-		w.deadFrom(p.host, func(d int) {
-			for part := range deadPages {
-				dst = append(dst, target{kind: aDeadPage, page: page{host: d}, part: part})
-			}
-		})
+	if p.index == 0 && p.host < w.deadHosts() {
+		for part := range deadPages {
+			dst = append(dst, target{kind: aDeadPage, page: page{host: p.host}, part: part})
+		}
 	}
 	d := w.roll(forLinks, p)
 	many := -math.Log(1-d.unit()) * float64(w.cfg.MeanLinks) // exponential: many pages have few links, and few pages have many

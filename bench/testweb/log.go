@@ -1,7 +1,6 @@
 package testweb
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -32,16 +31,14 @@ type requestLog struct {
 	began time.Time
 	keep  bool
 	kept  []Request
-	out   *bufio.Writer // nil if the log is not written
-	lines *json.Encoder
-	err   error
+	lines *json.Encoder // nil if the log is not written
+	err   error         // the first error of writing
 }
 
 func newRequestLog(out io.Writer, keep bool) requestLog {
 	l := requestLog{began: time.Now(), keep: keep}
 	if out != nil {
-		l.out = bufio.NewWriterSize(out, 64<<10)
-		l.lines = json.NewEncoder(l.out)
+		l.lines = json.NewEncoder(out)
 		l.lines.SetEscapeHTML(false)
 	}
 	return l
@@ -56,6 +53,12 @@ func (l *requestLog) add(r *Request) {
 	}
 }
 
+// ReadLog reads a log that was written to Config.Log.
+func ReadLog(in io.Reader) (log []Request, err error) {
+	err = decode(in, "request log", func(r *Request) { log = append(log, *r) })
+	return log, err
+}
+
 // Log returns the requests so far. It returns none without Config.KeepLog.
 func (w *Web) Log() []Request {
 	w.mu.Lock()
@@ -63,15 +66,10 @@ func (w *Web) Log() []Request {
 	return slices.Clone(w.log.kept)
 }
 
-// Flush writes the buffered lines of the request log to Config.Log, and returns the
-// first error that occurred while the log was written. Serve calls Flush once a
-// second and at its end.
-func (w *Web) Flush() error {
+// logError returns the first error that occurred while the log was written.
+func (w *Web) logError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.log.out != nil && w.log.err == nil {
-		w.log.err = w.log.out.Flush()
-	}
 	return w.log.err
 }
 

@@ -17,19 +17,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Listen returns a listener on a free port of the loopback interface.
-func Listen() (net.Listener, error) { return ListenOn(context.Background(), "127.0.0.1:0") }
-
-// ListenOn returns a listener on a TCP address. It turns off keep-alive probes, which
-// take four system calls for each connection.
-func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
-	config := net.ListenConfig{KeepAlive: -1}
-	return config.Listen(ctx, "tcp", addr)
-}
-
-// Serve answers requests on listener, and calls Flush once a second, until ctx is done.
-// Then it aborts the requests in flight, closes listener and calls Flush again. If Serve
-// ended because ctx is done, it returns only the error of Flush.
+// Serve answers requests on listener until ctx is done. Then it aborts the requests in
+// flight and closes listener. If Serve ended because ctx is done, it returns only an error
+// that occurred while the request log was written.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
@@ -42,23 +32,10 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends answers that wait
 		ErrorLog:          log.New(io.Discard, "", 0),                        // crawlers can abort requests
 	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if server.Shutdown(bounded) != nil {
-			_ = server.Close() // some client has not read its answer
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	watching, endWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { w.watchStalls(watching) })
-	watch.Go(func() {
-		for sleep(watching, time.Second) {
-			_ = w.Flush() // the Flush at the end returns the error again
-		}
-	})
 	defer watch.Wait()
 	defer endWatching()
 	var err error
@@ -69,10 +46,9 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		err = server.Serve(listener)
 	}
 	if !stop() {
-		<-closed
 		err = nil
 	}
-	return errors.Join(err, w.Flush())
+	return errors.Join(err, w.logError())
 }
 
 // Traffic is the number of requests and connections that a Web has had so far.
@@ -218,23 +194,25 @@ func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	}
 }
 
-// hangUp closes the connection. In tests without a network there is no connection, and
-// hangUp panics with http.ErrAbortHandler.
+// hangUp breaks off the answer. It panics with http.ErrAbortHandler, at which net/http
+// closes the connection.
 func hangUp(rw http.ResponseWriter, how cut) {
-	if how == cutBody {
-		_ = http.NewResponseController(rw).Flush()
-		panic(http.ErrAbortHandler)
+	controller := http.NewResponseController(rw)
+	switch how {
+	case cutBody:
+		_ = controller.Flush()
+	case cutReset:
+		conn, _, err := controller.Hijack()
+		if err != nil {
+			break // a test without a network, or HTTP/2
+		}
+		if secure, is := conn.(*tls.Conn); is {
+			conn = secure.NetConn()
+		}
+		if tcp, is := conn.(*net.TCPConn); is {
+			_ = tcp.SetLinger(0) // an unclean close is a reset
+		}
+		_ = conn.Close()
 	}
-	conn, _, err := http.NewResponseController(rw).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	under := conn
-	if secure, is := conn.(*tls.Conn); is {
-		under = secure.NetConn()
-	}
-	if tcp, is := under.(*net.TCPConn); is && how == cutReset {
-		_ = tcp.SetLinger(0) // an unclean close is a reset
-	}
-	_ = under.Close()
+	panic(http.ErrAbortHandler)
 }

@@ -14,8 +14,7 @@ const branch = 8
 // shape has the number of pages of each host. A Web stores nothing else about its
 // structure, so that its memory does not depend on the number of pages.
 type shape struct {
-	first  []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
-	owners []int // owners[h] is the number of pages of all hosts before h that can own a redirect chain
+	first []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
 }
 
 // newShape divides pages among hosts. The first host gets the given share of the pages.
@@ -60,10 +59,9 @@ func newShape(hosts, pages int, share float64) shape {
 			}
 		}
 	}
-	s := shape{first: make([]int, hosts+1), owners: make([]int, hosts+1)}
+	s := shape{first: make([]int, hosts+1)}
 	for h, n := range sizes {
 		s.first[h+1] = s.first[h] + n
-		s.owners[h+1] = s.owners[h] + (linkers(n)+1)/2
 	}
 	return s
 }
@@ -81,9 +79,6 @@ func (s shape) size(host int) int { return s.first[host+1] - s.first[host] }
 // inner reports whether a crawl reaches other pages through p. A crawl must be able to
 // read such a page.
 func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
-
-// number returns the number of p among all pages.
-func (s shape) number(p page) int { return s.first[p.host] + p.index }
 
 // children calls the function visit for the children of p in the tree of its host. If p
 // is a root page, it also calls visit for p's children in the tree of hosts. Every page

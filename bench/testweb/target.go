@@ -126,27 +126,15 @@ func (w *Web) appendURL(dst []byte, t target) []byte {
 
 func (w *Web) url(t target) string { return string(w.appendURL(nil, t)) }
 
-// ordinal returns the number of a URL that a crawl should find, for use in a bitset. It
-// is in [0, w.ordinals()). Some numbers are unused.
-func (w *Web) ordinal(t target) (number int, isExpected bool) {
-	hops := w.shape.pages()
-	dead := hops + maxHops*w.shape.owners[w.shape.hosts()]
+// isExpected reports whether a crawl should find t, or can find it.
+func (t target) isExpected() bool {
 	switch t.kind {
-	case aPage:
-		return w.shape.number(t.page), true
-	case aHop:
-		return hops + maxHops*(w.shape.owners[t.page.host]+t.page.index/2) + t.part, true
-	case aDeadPage:
-		return dead + deadPages*t.page.host + t.part, true
+	case aPage, aHop, aDeadPage:
+		return true
 	case aResource:
-		resources := dead + deadPages*w.deadHosts()
-		return resources + t.resource.number, t.resource.role != aside && t.resource.role != trapped
+		return t.resource.role != aside
 	}
-	return 0, false
-}
-
-func (w *Web) ordinals() int {
-	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.resources)
+	return false
 }
 
 // each calls the function visit for every URL that a crawl should find, until visit
@@ -176,18 +164,4 @@ func (w *Web) each(visit func(target) bool) {
 		}
 	}
 	w.corners.each(visit)
-}
-
-// A bitset is a set of ordinals.
-type bitset []uint64
-
-func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
-
-func (b bitset) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
-
-// add adds i and reports whether it was not in the set before.
-func (b bitset) add(i int) (added bool) {
-	added = !b.has(i)
-	b[i/64] |= 1 << (i % 64)
-	return added
 }

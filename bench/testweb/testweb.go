@@ -116,8 +116,8 @@ type Config struct {
 	// files contain the value without rounding.
 	CrawlDelay time.Duration
 
-	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no
-	// log is written. The lines are buffered. Web.Flush writes the buffered lines.
+	// Log receives the request log as lines of JSON, for ReadLog. Each line is written
+	// when the request comes. nil means that no log is written.
 	Log io.Writer
 	// KeepLog keeps the request log in memory, for Web.Log.
 	KeepLog bool

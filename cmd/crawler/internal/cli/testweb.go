@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -119,12 +118,12 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if f.expected != "" {
 		return writeExpected(web, f.expected)
 	}
-	return f.judgeCrawl(web, s)
+	return f.judgeCrawl(web, s.out)
 }
 
 // serve serves a web until ctx ends.
 func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams) error {
-	listener, err := testweb.ListenOn(ctx, f.listen)
+	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return err
 	}
@@ -179,35 +178,28 @@ func writeExpected(web *testweb.Web, name string) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(out)
-	return errors.Join(web.WriteExpected(w), w.Flush(), out.Close())
+	return errors.Join(web.WriteExpected(out), out.Close())
 }
 
 // judgeCrawl compares a crawl with a correct one and prints the result. A fault of the
 // crawl is an error with exit code 1.
-func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
+func (f *testwebFlags) judgeCrawl(web *testweb.Web, out io.Writer) error {
 	var faults []error
 	if f.judge != "" {
-		faults = append(faults, f.judgeLog(web, s.out))
+		faults = append(faults, f.judgeLog(web, out))
 	}
 	if f.records != "" {
-		err := reading(f.records, func(in io.Reader) error {
-			r, err := web.Compare(in)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(s.out, "records:  %d, expected %d: %d missing, %d unexpected, %d twice\n", r.Records, r.Expected, r.Missing, r.Unexpected, r.Duplicates)
-			faults = append(faults, r.Err())
-			return nil
-		})
+		r, err := reading(f.records, web.Compare)
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(out, "records:  %d, expected %d: %d missing, %d unexpected, %d twice\n", r.Records, r.Expected, r.Missing, r.Unexpected, r.Duplicates)
+		faults = append(faults, r.Err())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.out, "exact")
+	fmt.Fprintln(out, "exact")
 	return nil
 }
 
@@ -217,32 +209,30 @@ func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 // request looks too short. In this case judgeLog judges the log again, and allows for the
 // lag that the log and the records show.
 func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
-	var v testweb.Verdict
-	promised := testweb.Manners{Delay: f.delay}
-	judge := func(log io.Reader) (err error) {
-		v, err = web.JudgeLog(log, promised)
+	log, err := reading(f.judge, testweb.ReadLog)
+	if err != nil {
 		return err
 	}
-	if err := reading(f.judge, judge); err != nil {
-		return err
-	}
-	if v.Requests == 0 {
+	if len(log) == 0 {
 		return fmt.Errorf("%s has no requests: is it the log of the crawl?", f.judge)
 	}
+	promised := testweb.Manners{Delay: f.delay}
+	v := web.Judge(log, promised)
 	closest, early := v.Closest, v.TooEarly+v.Impatient
-	var lag testweb.LagFigures
+	var lag testweb.Lag
 	if early > 0 {
-		var err error
-		if lag, err = f.lag(); err != nil {
-			return err
+		var started map[string]time.Time
+		if f.records != "" {
+			if started, err = reading(f.records, testweb.ReadStarts); err != nil {
+				return err
+			}
 		}
+		lag = testweb.LagOf(log, started)
 		promised.Lag = lag.Most()
-		if err := reading(f.judge, judge); err != nil {
-			return err
-		}
+		v = web.Judge(log, promised)
 	}
-	fmt.Fprintf(out, "requests: %d to %d hosts, %d too early, %d replayed, %d disallowed, %d unknown, %d again after a crash\n",
-		v.Requests, v.Hosts, v.TooEarly, v.Replayed, v.Disallowed, v.Unknown, v.Refetched)
+	fmt.Fprintf(out, "requests: %d to %d hosts, %d too early, %d disallowed, %d unknown, %d again after a crash\n",
+		v.Requests, v.Hosts, v.TooEarly, v.Disallowed, v.Unknown, v.Refetched)
 	if closest != nil {
 		fmt.Fprintf(out, "closest:  %v\n", closest)
 	}
@@ -255,21 +245,11 @@ func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	return errors.Join(v.Err(), lag.Err())
 }
 
-// lag returns how late the server read requests, as the log and the records show.
-func (f *testwebFlags) lag() (testweb.LagFigures, error) {
-	lag := testweb.NewLag()
-	err := reading(f.judge, lag.ReadLog)
-	if err == nil && f.records != "" {
-		err = reading(f.records, lag.ReadRecords)
-	}
-	return lag.Figures(), err
-}
-
-// reading opens a file and calls the function read with it.
-func reading(name string, read func(io.Reader) error) error {
+// reading opens a file and returns what the function read returns for it.
+func reading[T any](name string, read func(io.Reader) (T, error)) (T, error) {
 	in, err := os.Open(name)
 	if err != nil {
-		return err
+		return *new(T), err
 	}
 	defer in.Close()
 	return read(in)
