@@ -62,15 +62,14 @@
 --            Instead of letters, 1 is the word 'stale' if the number of layers has
 --            changed, or 'lost' if the record of the filter is lost. Then nothing was
 --            decided or written
---          2 how many more keys the layer can contain, -1 if it has no limit
---          3 how many hosts became due
+--          2 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
-if not record[1] then return {'lost', -1, 0} end
-if record[1] ~= layers then return {'stale', -1, 0} end
+if not record[1] then return {'lost', 0} end
+if record[1] ~= layers then return {'stale', 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
 -- The counters for exact items that the filter claims to contain, by letter.
@@ -233,4 +232,4 @@ if added > 0 then
     'keys' .. layers, int((record[2] or 0) + bits))
 end
 for counter, by in pairs(counts) do redis.call('HINCRBY', META, counter, int(by)) end
-return {table.concat(answers), room == math.huge and -1 or room - bits, woken}
+return {table.concat(answers), woken}
