@@ -115,7 +115,7 @@ func TestBeyond32Bits(t *testing.T) {
 	if err != nil || slices.Contains(known, false) {
 		t.Errorf("Contains: error %v, or a key that was added is not known", err)
 	}
-	stats, err := f.Stats(t.Context(), 0)
+	stats, err := f.Stats(t.Context())
 	if err != nil || stats.Layers[0].Bits < 1<<32 || stats.Keys != uint64(len(prints)) {
 		t.Errorf("Stats = %+v, %v; want at least 2³² bits and %d keys", stats, err, len(prints))
 	}
