@@ -94,18 +94,6 @@ local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
 
--- changed does the same as bloom_test, for bytes that changed after the caller had
--- read them. It returns the bytes to write, false if all bits are set, or nil if
--- bits were lost.
-local function changed(now, old, new)
-  if #now ~= #old then return nil end
-  local rest = string.rep('\0', -#now % 32) -- bloom_unite takes 32 bytes at a time
-  local _, gone = bloom_unite(now .. rest, old .. rest)
-  if gone then return nil end
-  local union, fresh = bloom_unite(now .. rest, new .. rest)
-  return fresh and union:sub(1, #now)
-end
-
 -- shade compares the filter's claim about a sampled item with the shadow sample.
 local function shade(special, claimed, answer)
   local known = redis.call('SISMEMBER', KEYS[6], special.print) == 1
@@ -166,11 +154,7 @@ while ARGV[at] do
     local entries, last = {KEYS[tonumber(ARGV[at])]}, at + 1 + 6 * tonumber(ARGV[at + 1])
     for i = at + 2, last, 6 do
       local segment, from, block, entry = KEYS[tonumber(ARGV[i])], ARGV[i + 1], false, ARGV[i + 5]
-      if from ~= '' then
-        local now, old = redis.call('GETRANGE', segment, from, ARGV[i + 2]), ARGV[i + 3]
-        block = ARGV[i + 4]
-        if now ~= old then block = changed(now, old, block) elseif block == old then block = false end
-      end
+      if from ~= '' then block = bloom_test(segment, from, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]) end
       n = n + 1
       local special, known = specials[n], not block
       if special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
