@@ -100,9 +100,6 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return f.bits.Contains(ctx, prints)
 }
 
-// Stats reads the counts of all chains and, in each layer, as many random blocks as
-// sample says. 0 means 16,384 blocks, enough to measure a false-positive rate of 1e-6
-// with an error of some percent.
-func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
-	return f.bits.Stats(ctx, sample)
-}
+// Stats reads the counts of all chains and 16,384 random blocks of each layer, enough to
+// measure a false-positive rate of 1e-6 with an error of some percent.
+func (f *Filter) Stats(ctx context.Context) (Stats, error) { return f.bits.Stats(ctx) }

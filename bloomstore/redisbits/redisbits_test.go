@@ -26,7 +26,7 @@ func TestFilterOfOtherPrograms(t *testing.T) {
 	if known, err := filter.Contains(t.Context(), prints); err != nil || !known[0] || !known[1] || known[2] {
 		t.Errorf("Contains = %v, %v; want only the first two known", known, err)
 	}
-	if stats, err := filter.Stats(t.Context(), 0); err != nil || stats.Keys != 2 || len(stats.Layers) != 1 || stats.Layers[0].Chains != 2 {
+	if stats, err := filter.Stats(t.Context()); err != nil || stats.Keys != 2 || len(stats.Layers) != 1 || stats.Layers[0].Chains != 2 {
 		t.Errorf("Stats = %+v, %v; want 2 keys, and one layer in 2 chains", stats, err)
 	}
 	for _, change := range []func(*redisbits.Config){

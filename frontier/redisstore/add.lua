@@ -62,15 +62,14 @@
 --            Instead of letters, 1 is the word 'stale' if the number of layers has
 --            changed, or 'lost' if the record of the filter is lost. Then nothing was
 --            decided or written
---          2 how many more keys the layer can contain, -1 if it has no limit
---          3 how many hosts became due
+--          2 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
-if not record[1] then return {'lost', -1, 0} end
-if record[1] ~= layers then return {'stale', -1, 0} end
+if not record[1] then return {'lost', 0} end
+if record[1] ~= layers then return {'stale', 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
 -- The counters for exact items that the filter claims to contain, by letter.
@@ -94,18 +93,6 @@ local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
-
--- changed does the same as bloom_test, for bytes that changed after the caller had
--- read them. It returns the bytes to write, false if all bits are set, or nil if
--- bits were lost.
-local function changed(now, old, new)
-  if #now ~= #old then return nil end
-  local rest = string.rep('\0', -#now % 32) -- bloom_unite takes 32 bytes at a time
-  local _, gone = bloom_unite(now .. rest, old .. rest)
-  if gone then return nil end
-  local union, fresh = bloom_unite(now .. rest, new .. rest)
-  return fresh and union:sub(1, #now)
-end
 
 -- shade compares the filter's claim about a sampled item with the shadow sample.
 local function shade(special, claimed, answer)
@@ -167,11 +154,7 @@ while ARGV[at] do
     local entries, last = {KEYS[tonumber(ARGV[at])]}, at + 1 + 6 * tonumber(ARGV[at + 1])
     for i = at + 2, last, 6 do
       local segment, from, block, entry = KEYS[tonumber(ARGV[i])], ARGV[i + 1], false, ARGV[i + 5]
-      if from ~= '' then
-        local now, old = redis.call('GETRANGE', segment, from, ARGV[i + 2]), ARGV[i + 3]
-        block = ARGV[i + 4]
-        if now ~= old then block = changed(now, old, block) elseif block == old then block = false end
-      end
+      if from ~= '' then block = bloom_test(segment, from, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]) end
       n = n + 1
       local special, known = specials[n], not block
       if special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
@@ -233,4 +216,4 @@ if added > 0 then
     'keys' .. layers, int((record[2] or 0) + bits))
 end
 for counter, by in pairs(counts) do redis.call('HINCRBY', META, counter, int(by)) end
-return {table.concat(answers), room == math.huge and -1 or room - bits, woken}
+return {table.concat(answers), woken}

@@ -277,10 +277,10 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 		return c.err
 	}
 	reply := list(c.reply)
-	if len(reply) != 3 {
+	if len(reply) != 2 {
 		return fmt.Errorf("redisstore: add.lua replied %v", c.reply)
 	}
-	letters, room, p := text(reply[0]), integer(reply[1]), c.part
+	letters, p := text(reply[0]), c.part
 	if letters == "stale" || letters == "lost" {
 		if err := g.s.refresh(ctx, p); err != nil {
 			return err
@@ -291,7 +291,7 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	if len(letters) != len(items) {
 		return fmt.Errorf("redisstore: add.lua answered %q for %d items", letters, len(items))
 	}
-	if integer(reply[2]) > 0 { // hosts became due
+	if integer(reply[1]) > 0 { // hosts became due
 		g.s.schedule.wake(p)
 	}
 	full := false
@@ -309,9 +309,6 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	}
 	if full {
 		return g.s.classify(ctx, p.chain().Extend(ctx, g.s.client, items[0].test.Layers()))
-	}
-	if room >= 0 && g.s.layout.Ahead(items[0].test.Layers()-1, uint64(room)) {
-		g.s.prepare(p)
 	}
 	return nil
 }
@@ -333,22 +330,4 @@ func (s *Store) refresh(ctx context.Context, p *partition) error {
 		}
 	}
 	return s.classify(ctx, err)
-}
-
-// prepare creates the segments of a partition's next layer in the background, so that they
-// exist when the newest layer is full.
-func (s *Store) prepare(p *partition) {
-	if !p.preparing.CompareAndSwap(false, true) {
-		return
-	}
-	s.spawn(func(ctx context.Context) {
-		defer p.preparing.Store(false)
-		for ready := false; !ready && ctx.Err() == nil; {
-			var err error
-			if ready, err = p.chain().Prepare(ctx, s.client); err != nil {
-				s.cfg.Logger.DebugContext(ctx, "next layer not prepared", "partition", p.number, "err", err)
-				return
-			}
-		}
-	})
 }

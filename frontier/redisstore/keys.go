@@ -36,7 +36,6 @@ type partition struct {
 	outbox      string // list of notes: see appendNote
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
-	preparing atomic.Bool                     // the filter's next layer is being created
 	node      atomic.Pointer[node]            // its last known node; nil if it was not looked up yet
 	misplaced atomic.Bool                     // the node must be looked up again
 }

@@ -125,7 +125,7 @@ func (s *Store) survey(ctx context.Context) (redisbits.Stats, error) {
 	for i, p := range s.parts {
 		chains[i] = p.chain()
 	}
-	stats, err := redisbits.Survey(ctx, s.client, chains, 0)
+	stats, err := redisbits.Survey(ctx, s.client, chains)
 	return stats, s.classify(ctx, err)
 }
 

@@ -81,17 +81,13 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	return nil
 }
 
-// follow refreshes, extends or prepares the chain of a call if the reply says that it
-// is necessary.
+// follow refreshes or extends the chain of a call if the reply says that it is necessary.
 func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) error {
 	switch {
 	case reply.stale:
 		return call.chain.Refresh(ctx, f.client)
 	case reply.full:
 		return call.chain.Extend(ctx, f.client, call.layers)
-	case reply.room >= 0 && f.layout.Ahead(call.layers-1, uint64(reply.room)):
-		_, err := call.chain.Prepare(ctx, f.client)
-		return err
 	}
 	return nil
 }
@@ -234,7 +230,6 @@ func sleep(ctx context.Context, pause time.Duration) error {
 type addReply struct {
 	stale   bool    // the chain has another number of layers, and nothing was written
 	full    bool    // an answer is layerFull
-	room    int64   // number of keys for which the layer still has room; -1 means no limit
 	answers []int64 // one for each fingerprint
 }
 
@@ -251,10 +246,10 @@ func (c *addCall) parse() (addReply, error) {
 		return addReply{stale: true, answers: again}, nil
 	case []any:
 		answers, err := c.cmd.Int64Slice()
-		if err != nil || len(answers) != len(c.asks)+1 {
+		if err != nil || len(answers) != len(c.asks) {
 			return addReply{}, fmt.Errorf("add %d fingerprints to %q: reply of %d integers: %w", len(c.asks), c.chain.Record(), len(reply), err)
 		}
-		parsed := addReply{room: answers[0], answers: answers[1:]}
+		parsed := addReply{answers: answers}
 		for _, answer := range parsed.answers {
 			parsed.full = parsed.full || answer == layerFull
 		}

@@ -10,8 +10,7 @@
 --            the offset of the last byte of its block
 --            the block as the caller read it
 --            the block with the bits of the fingerprint set
--- returns  the number of keys for which the layer still has room, -1 for no limit
---          then for each fingerprint:
+-- returns  for each fingerprint:
 --            1 if it was added
 --            0 if it was known
 --            2 if the layer is full
@@ -26,7 +25,7 @@ for i = 2, #KEYS do
   fault = bloom_segment(KEYS[i], ARGV[i + 1])
   if fault then return fault end
 end
-local answers, added = {-1}, 0
+local answers, added = {}, 0
 for at = #KEYS + 2, #ARGV, 5 do
   local segment, from = KEYS[tonumber(ARGV[at])], ARGV[at + 1]
   local block = bloom_test(segment, from, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
@@ -42,5 +41,4 @@ for at = #KEYS + 2, #ARGV, 5 do
   answers[#answers + 1] = answer
 end
 bloom_end(chain, layers, added)
-if room < math.huge then answers[1] = room - added end
 return answers

@@ -36,9 +36,11 @@ local function bloom_segment(segment, header)
   return #stored < 64 and 'lost' or 'foreign'
 end
 
--- bloom_unite(a, b) returns the union of two blocks, and whether b has bits that a
--- lacks.
+-- bloom_unite(a, b) returns the union of two strings of bits that have equal lengths, and
+-- whether b has bits that a lacks.
 local function bloom_unite(a, b)
+  local length, rest = #a, string.rep('\0', -#a % 32)
+  a, b = a .. rest, b .. rest
   local words, parts = 'I4I4I4I4I4I4I4I4', {}
   for at = 1, #a, 32 do
     local x, y = {struct.unpack(words, a, at)}, {struct.unpack(words, b, at)}
@@ -46,15 +48,15 @@ local function bloom_unite(a, b)
     parts[#parts + 1] = struct.pack(words, unpack(x, 1, 8))
   end
   local union = table.concat(parts)
-  return union, union ~= a
+  return union:sub(1, length), union ~= a
 end
 
 -- bloom_test(segment, from, to, old, new) tests the block in bytes from..to of a
--- segment. The argument old is the block as the caller has read it, and new is the block
--- that the caller wants to store. bloom_test returns the block that bloom_set must write,
--- or false if the bits are set already. It returns nil if the block has lost bits since it
--- was read, because the server lost its latest changes; the caller must then test again.
--- One command.
+-- segment, or the part of a block that changes. The argument old is the block as the
+-- caller has read it, and new is the block that the caller wants to store. bloom_test
+-- returns the block that bloom_set must write, or false if the bits are set already. It
+-- returns nil if the block has lost bits since it was read, because the server lost its
+-- latest changes; the caller must then test again. One command.
 local function bloom_test(segment, from, to, old, new)
   local now = redis.call('GETRANGE', segment, from, to)
   if now == old then return old ~= new and new end

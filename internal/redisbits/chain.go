@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,11 +42,6 @@ type Chain struct {
 	keyed   atomic.Pointer[[]*keyedLayer] // oldest first; replaced, never changed
 	born    time.Time
 	checked atomic.Int64 // when the headers were last verified, in ns after born; 0 means never
-	next    struct {     // the layer after the last one
-		sync.Mutex
-		layer *keyedLayer
-		made  int // number of its segments that exist
-	}
 }
 
 // keyedLayer is a layer of one chain: its shape and its keys.
@@ -259,41 +253,6 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 	return nil
 }
 
-// Prepare creates one missing segment of the chain's next layer, and reports whether all
-// segments of that layer exist now. Callers that add keys call it when Layout.Ahead returns
-// true, so that Extend is fast.
-func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
-	if number := c.Layers(); c.layout.Grows(number) {
-		return c.prepare(ctx, client, number)
-	}
-	return true, nil
-}
-
-// prepare creates one missing segment of the layer with this number.
-func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, number int) (ready bool, err error) {
-	c.next.Lock()
-	defer c.next.Unlock()
-	if c.next.layer == nil || c.next.layer.Number != number {
-		c.next.layer, c.next.made = c.keyedLayer(number), 0
-	}
-	t, made := c.next.layer, c.next.made
-	if made == t.Segments {
-		return true, nil
-	}
-	reply, err := makeSegment.Run(ctx, client, []string{c.Record(), t.keys[made]},
-		number, t.headers[made], t.SegmentBytes-1).Text()
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("make key %q: %w", t.keys[made], lostType(err))
-	case reply == "stale": // another process has begun the layer
-		return true, nil
-	case reply == "made" || reply == "there":
-		c.next.made++
-		return c.next.made == t.Segments, nil
-	}
-	return false, fmt.Errorf("make key %q: %w", t.keys[made], fault(reply))
-}
-
 // Extend adds a layer to a chain whose last layer was full. The argument layers is the
 // number of layers that the chain had at that time. Extend creates the missing segments of
 // the new layer. From then on keys are added only to the new layer. If another caller has
@@ -308,11 +267,8 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	}
 	reply, err := c.begin(ctx, client, number)
 	if err == nil && reply == "lost" {
-		// The prepared segments are lost, because the server lost its latest changes or
-		// evicted them. They were empty, so they are created again, once.
-		c.next.Lock()
-		c.next.made = 0
-		c.next.Unlock()
+		// The new segments are lost, because the server lost its latest changes. They were
+		// empty, so they are created again, once.
 		reply, err = c.begin(ctx, client, number)
 	}
 	if err != nil {
@@ -325,14 +281,20 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 }
 
 // begin creates the missing segments of the layer with this number, and begins the layer. It
-// returns the reply of begin_layer.lua.
+// returns the reply of begin_layer.lua, or "stale" if another process has begun the layer.
 func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number int) (reply string, err error) {
-	for ready := false; !ready; {
-		if ready, err = c.prepare(ctx, client, number); err != nil {
-			return "", err
+	t := c.keyedLayer(number)
+	for segment, key := range t.keys {
+		reply, err := makeSegment.Run(ctx, client, []string{c.Record(), key}, number, t.headers[segment], t.SegmentBytes-1).Text()
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("make key %q: %w", key, lostType(err))
+		case reply == "stale":
+			return reply, nil
+		case reply != "made" && reply != "there":
+			return "", fmt.Errorf("make key %q: %w", key, fault(reply))
 		}
 	}
-	t := c.keyedLayer(number)
 	args := []any{number, t.SegmentBytes}
 	for _, header := range t.headers {
 		args = append(args, header)

@@ -65,26 +65,29 @@ func TestSegmentsAreCreatedWhole(t *testing.T) {
 	}
 }
 
-// TestExtendChain: the next layer of a chain is created segment by segment, and the number
-// of layers increases when all segments exist.
+// beginSegments creates the first n segments of a chain's next layer, as an Extend that was
+// interrupted does.
+func beginSegments(t *testing.T, client redis.UniversalClient, c *Chain, n int) {
+	t.Helper()
+	next := c.keyedLayer(c.Layers())
+	for segment, key := range next.keys[:n] {
+		reply, err := makeSegment.Run(t.Context(), client, []string{c.Record(), key},
+			next.Number, next.headers[segment], next.SegmentBytes-1).Text()
+		if reply != "made" || err != nil {
+			t.Fatalf("segment %d is %q, %v; want it made", segment, reply, err)
+		}
+	}
+}
+
+// TestExtendChain: segments of the next layer that an interrupted Extend has created do not
+// count as a layer. Extend creates the others and adds the layer.
 func TestExtendChain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
 	other, next := sibling(t, client, c), c.layout.Layer(1)
-	for i := range next.Segments {
-		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 0 {
-			t.Fatalf("segment %d exists before Prepare made it", i)
-		}
-		ready, err := c.Prepare(t.Context(), client)
-		if err != nil || ready != (i == next.Segments-1) {
-			t.Fatalf("Prepare, call %d of %d = %t, %v; want true at the last call", i+1, next.Segments, ready, err)
-		}
-		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 1 {
-			t.Fatalf("segment %d does not exist after Prepare made it", i)
-		}
-		if layers := client.HGet(t.Context(), c.Record(), "layers").Val(); layers != "1" || c.Layers() != 1 {
-			t.Fatalf("%s layers before Extend, want 1", layers)
-		}
+	beginSegments(t, client, c, next.Segments-1)
+	if layers := client.HGet(t.Context(), c.Record(), "layers").Val(); layers != "1" || c.Layers() != 1 {
+		t.Fatalf("%s layers before Extend, want 1", layers)
 	}
 	for range 2 { // the second time there is nothing to do
 		if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
@@ -100,9 +103,6 @@ func TestExtendChain(t *testing.T) {
 	fixed := chainOf(t, client, Params{Capacity: 100, Growth: GrowthOff})
 	if err := fixed.Extend(t.Context(), client, 1); err == nil {
 		t.Error("Extend without growth: no error")
-	}
-	if ready, err := fixed.Prepare(t.Context(), client); !ready || err != nil {
-		t.Errorf("Prepare without growth = %t, %v; want true", ready, err)
 	}
 }
 
@@ -136,31 +136,25 @@ func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 	c := chainOf(t, client, Params{Capacity: 100})
 	client.Del(t.Context(), c.SegmentKey(0, 0))
 	late := layoutOf(t, c.layout.Params()).Chain(c.header.id, c.header.partition, c.prefix)
-	if _, err := late.prepare(t.Context(), client, 0); err != nil {
-		t.Fatal(err)
+	if reply, err := late.begin(t.Context(), client, 0); reply != "stale" || err != nil {
+		t.Fatalf("begin of a layer in use = %q, %v; want stale", reply, err)
 	}
 	if n := client.Exists(t.Context(), c.SegmentKey(0, 0)).Val(); n != 0 {
-		t.Fatal("prepare made a lost segment of a layer in use again, empty")
+		t.Fatal("begin made a lost segment of a layer in use again, empty")
 	}
 	if err := late.Create(t.Context(), client); !errors.Is(err, bloomstore.ErrFilterLost) {
 		t.Errorf("Create of an existing chain that lost a segment: %v, want ErrFilterLost", err)
 	}
 }
 
-// TestPreparedSegmentMayBeLost: a chain can grow although the server has lost a segment of the next
-// layer. It cannot grow if a key that is no segment has the name of a new segment.
-func TestPreparedSegmentMayBeLost(t *testing.T) {
+// TestForeignKeyInTheWay: a chain can grow although a segment of the next layer exists already. It
+// cannot grow if a key that is no segment has the name of a new segment.
+func TestForeignKeyInTheWay(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
-	for ready := false; !ready; {
-		var err error
-		if ready, err = c.Prepare(t.Context(), client); err != nil {
-			t.Fatal(err)
-		}
-	}
-	client.Del(t.Context(), c.SegmentKey(1, 1))
+	beginSegments(t, client, c, 1)
 	if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
-		t.Errorf("Extend after a prepared segment was lost: error %v, %d layers; want 2", err, c.Layers())
+		t.Errorf("Extend after a segment was made: error %v, %d layers; want 2", err, c.Layers())
 	}
 	client.Set(t.Context(), c.SegmentKey(2, 0), "foreign", 0)
 	if err := c.Extend(t.Context(), client, 2); !errors.Is(err, bloomstore.ErrParamsMismatch) || c.Layers() != 2 {
@@ -204,10 +198,10 @@ func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Finger
 	answers, err := client.Eval(t.Context(), Block+addLua, []string{c.Record(), newest.keys[segment]},
 		newest.layers, newest.capacity, newest.headers[segment],
 		2, from, from+int64(len(old))-1, old, newest.Mask(slices.Clone(old), fp)).Int64Slice()
-	if err != nil || len(answers) != 2 {
-		t.Fatalf("add.lua returned %v, %v; want two answers", answers, err)
+	if err != nil || len(answers) != 1 {
+		t.Fatalf("add.lua returned %v, %v; want one answer", answers, err)
 	}
-	return answers[1]
+	return answers[0]
 }
 
 // TestBlockChangedSinceItWasRead: add.lua gets a block as it was read before another call
@@ -264,8 +258,8 @@ func place(l *Layer, fp bloomstore.Fingerprint) []int64 {
 	return []int64{int64(segment), from}
 }
 
-// TestDeleteLeavesNothing: Delete removes all keys, including those of a prepared
-// layer, even if the filter has lost parts or a Delete was interrupted before.
+// TestDeleteLeavesNothing: Delete removes all keys, including those of a layer that was not
+// finished, even if the filter has lost parts or a Delete was interrupted before.
 func TestDeleteLeavesNothing(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	ctx := t.Context()
@@ -275,9 +269,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		if err := f.chains[0].Extend(ctx, client, 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.chains[0].Prepare(ctx, client); err != nil {
-			t.Fatal(err)
-		}
+		beginSegments(t, client, f.chains[0], 1)
 		client.Del(ctx, f.chains[1].SegmentKey(0, 0))
 		stopped, stop := context.WithCancel(ctx)
 		stop()

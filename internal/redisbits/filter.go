@@ -95,7 +95,7 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	if err := errors.Join(err, layoutErr); err != nil {
 		return nil, fmt.Errorf("redisbits: %w", err)
 	}
-	if err := CheckServer(ctx, client); err != nil {
+	if err := checkServer(ctx, client); err != nil {
 		return nil, fmt.Errorf("open filter %q: %w", config.Name, err)
 	}
 	f := newFilter(client, layout, nil)

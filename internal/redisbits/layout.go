@@ -105,23 +105,6 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB determines when the next layer is created. At that time the current layer has
-// room for only aheadPerMiB keys for each MiB of the next layer. Redis creates a MiB in a
-// fraction of a millisecond, and fewer than aheadPerMiB keys are added in that time.
-const aheadPerMiB = 128
-
-// Ahead reports whether the next layer should be created because the layer with this number is
-// nearly full. The argument room is the number of keys for which the layer still has room. Ahead
-// returns true late, because the next layer takes memory, and a filter that stays within its
-// capacity never needs that layer.
-func (l *Layout) Ahead(number int, room uint64) bool {
-	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
-		return false
-	}
-	next := l.Layer(number + 1)
-	return room <= uint64(next.Segments)*uint64(next.SegmentBytes)>>20*aheadPerMiB
-}
-
 // Layer is the shape of one layer of a chain. A layer consists of equal segments, and each
 // segment is a Redis string of a header and blocks. All bits of a fingerprint are in one
 // block. The methods are pure and safe for concurrent use.

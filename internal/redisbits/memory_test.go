@@ -56,29 +56,6 @@ func TestFullFilterHasNoNextLayer(t *testing.T) {
 	}
 }
 
-// TestLayersMadeAhead: a layer is created ahead only if creating it takes Redis a long time,
-// and not before the previous layer is nearly full.
-func TestLayersMadeAhead(t *testing.T) {
-	for _, c := range []struct {
-		capacity, room uint64
-		growth         Growth
-		want           bool
-	}{
-		{100_000_000, 2 << 10, GrowthOn, true},
-		{100_000_000, 10_000_000, GrowthOn, false},
-		{100_000_000, 2 << 10, GrowthOff, false},
-		{10_000, 1, GrowthOn, false},
-	} {
-		l, err := NewLayout(Params{Capacity: c.capacity, FPR: 1e-6, Growth: c.growth})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := l.Ahead(0, c.room); got != c.want {
-			t.Errorf("%+v: Ahead = %t", c, got)
-		}
-	}
-}
-
 // openAndLeave opens a filter with a client of its own. It returns when the
 // server has freed that client's buffers.
 func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Filter {
@@ -138,7 +115,7 @@ func TestBeyond32Bits(t *testing.T) {
 	if err != nil || slices.Contains(known, false) {
 		t.Errorf("Contains: error %v, or a key that was added is not known", err)
 	}
-	stats, err := f.Stats(t.Context(), 0)
+	stats, err := f.Stats(t.Context())
 	if err != nil || stats.Layers[0].Bits < 1<<32 || stats.Keys != uint64(len(prints)) {
 		t.Errorf("Stats = %+v, %v; want at least 2³² bits and %d keys", stats, err, len(prints))
 	}

@@ -13,12 +13,12 @@ import (
 // could lose segments.
 var ErrEvicts = errors.New("redisbits: the server may evict any key")
 
-// CheckServer checks that a server and its client are safe for a filter. It returns an
+// checkServer checks that a server and its client are safe for a filter. It returns an
 // ErrEvicts if the server has a maxmemory-policy of allkeys-…, and an error if the client
 // reads from replicas, which can return old data. It asks every primary of a cluster, with
 // INFO. It must be called when a filter is opened and after a reconnect, because the policy
 // can change.
-func CheckServer(ctx context.Context, client redis.UniversalClient) error {
+func checkServer(ctx context.Context, client redis.UniversalClient) error {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		if cluster.Options().ReadOnly {
 			return errors.New("redisbits: the client reads from replicas (ReadOnly, RouteByLatency or RouteRandomly is set)")

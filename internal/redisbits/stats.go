@@ -16,14 +16,13 @@ import (
 // Stats describe all chains of a filter. They are collected while keys may be added. The fill
 // is estimated from random blocks.
 type Stats struct {
-	Keys      uint64       // keys added
-	Capacity  uint64       // keys that the layers so far are sized for
-	Bytes     uint64       // of all segments; Redis takes some more, see sizing.SizeRedis
-	FPR       float64      // probability that the filter claims to contain a key that was never added; look-ups are evenly spread over the chains
-	FPRStdErr float64      // standard error of FPR, because it is computed from a sample
-	Estimate  float64      // estimate of Keys, computed from the fill
-	StdErr    float64      // standard error of Estimate
-	Layers    []LayerStats // oldest first
+	Keys     uint64       // keys added
+	Capacity uint64       // keys that the layers so far are sized for
+	Bytes    uint64       // of all segments; Redis takes some more, see sizing.SizeRedis
+	FPR      float64      // probability that the filter claims to contain a key that was never added; look-ups are evenly spread over the chains
+	Estimate float64      // estimate of Keys, computed from the fill
+	StdErr   float64      // standard error of Estimate
+	Layers   []LayerStats // oldest first
 }
 
 // LayerStats describe the layers with the same number in all chains, for example all first
@@ -34,22 +33,19 @@ type LayerStats struct {
 	Capacity uint64  // keys that the layers are sized for
 	Bits     uint64  // of all their blocks
 	Hashes   int     // number of bits that are set for one key
-	Sampled  int     // number of blocks from which the next fields are computed
 	Fill     float64 // share of the bits that is set
 	FPR      float64 // probability that the layer claims a key never added to its chain
-	StdErr   float64 // standard error of FPR
 	Estimate float64 // number of distinct keys offered, computed from the fill
 	Target   float64 // FPR at Capacity
 }
 
-// DefaultSample is the default number of blocks that Stats reads of each layer. It is enough
-// to measure a false-positive rate of 1e-6 with an error of some percent.
-const DefaultSample = 16384
+// sample is the number of blocks that Stats reads of each layer. It is enough to measure a
+// false-positive rate of 1e-6 with an error of some percent.
+const sample = 16384
 
-// Stats reads the counts of all chains and, in each layer, as many random blocks as sample
-// says; 0 means DefaultSample.
-func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
-	stats, err := Survey(ctx, f.client, f.chains, sample)
+// Stats reads the counts of all chains and some random blocks of each layer.
+func (f *Filter) Stats(ctx context.Context) (Stats, error) {
+	stats, err := Survey(ctx, f.client, f.chains)
 	if err != nil {
 		return Stats{}, fmt.Errorf("stats of a filter: %w", err)
 	}
@@ -57,17 +53,13 @@ func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 }
 
 // Survey returns the Stats of chains, which must be open and have one Layout. It reads their
-// numbers of layers and then, in each layer, as many random blocks as sample says; 0 means
-// DefaultSample.
-func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, sample int) (Stats, error) {
-	if sample <= 0 {
-		sample = DefaultSample
-	}
+// numbers of layers, and some random blocks of each layer.
+func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain) (Stats, error) {
 	if err := refresh(ctx, client, chains); err != nil {
 		return Stats{}, err
 	}
 	var s Stats
-	variance, absent, spread := 0.0, 1.0, 0.0
+	variance, absent := 0.0, 1.0
 	for number := 0; ; number++ {
 		var keyed []*keyedLayer
 		var records []string
@@ -79,13 +71,11 @@ func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, 
 		if len(keyed) == 0 {
 			break
 		}
-		layer, stderr, err := surveyLayer(ctx, client, keyed, records, sample)
+		layer, stderr, err := surveyLayer(ctx, client, keyed, records)
 		if err != nil {
 			return Stats{}, err
 		}
-		share := float64(len(keyed)) / float64(len(chains))
-		absent *= 1 - share*layer.FPR
-		spread += share * share * layer.StdErr * layer.StdErr
+		absent *= 1 - layer.FPR*float64(len(keyed))/float64(len(chains))
 		variance += stderr * stderr
 		s.Keys += layer.Keys
 		s.Capacity += layer.Capacity
@@ -93,27 +83,27 @@ func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, 
 		s.Estimate += layer.Estimate
 		s.Layers = append(s.Layers, layer)
 	}
-	s.FPR, s.FPRStdErr, s.StdErr = 1-absent, math.Sqrt(spread), math.Sqrt(variance)
+	s.FPR, s.StdErr = 1-absent, math.Sqrt(variance)
 	return s, nil
 }
 
 // surveyLayer describes the layers in keyed, which have the same shape. The result stderr is the
 // standard error of Estimate.
-func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, records []string, sample int) (s LayerStats, stderr float64, err error) {
+func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, records []string) (s LayerStats, stderr float64, err error) {
 	shape := keyed[0]
 	s = LayerStats{
-		Chains: len(keyed), Hashes: shape.Hashes, Target: shape.FPR, Sampled: sample,
+		Chains: len(keyed), Hashes: shape.Hashes, Target: shape.FPR,
 		Capacity: shape.Capacity * uint64(len(keyed)), Bits: shape.Bits() * uint64(len(keyed)),
 	}
 	if s.Keys, err = sumKeys(ctx, client, records, shape.layers); err != nil {
 		return s, 0, err
 	}
 	blockBits := float64(shape.BlockBytes * 8)
-	var rate, keys, noise moments
-	err = sampleBlocks(ctx, client, keyed, sample, func(set int) {
+	var keys, noise moments
+	err = sampleBlocks(ctx, client, keyed, func(set int) {
 		fill := float64(set) / blockBits
-		s.Fill += fill / float64(sample)
-		rate.add(math.Pow(fill, float64(shape.Hashes)))
+		s.Fill += fill / sample
+		s.FPR += math.Pow(fill, float64(shape.Hashes)) / sample
 		// A full block does not show how many keys it has, so it counts as nearly full.
 		keys.add(-math.Log1p(-min(fill, 1-1/(2*blockBits))) * blockBits / float64(shape.Hashes))
 		// The number of keys of one block is an estimate with an error of its own.
@@ -121,14 +111,13 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 		noise.add(own * own)
 	})
 	blocks := float64(s.Bits) / blockBits
-	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
 	// If there are few keys, all of them may be in blocks that were not read. Then keys.stderr()
 	// is 0, which is too low. A key in the sample counts as blocks/sample keys, so the error is
 	// at least blocks/sample.
 	unseen := 0.0
 	if s.Keys > 0 {
-		unseen = blocks / float64(sample)
+		unseen = blocks / sample
 	}
 	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + unseen*unseen + noise.mean()*blocks), err
 }
@@ -158,17 +147,15 @@ func sumKeys(ctx context.Context, client redis.UniversalClient, records []string
 	return sum, nil
 }
 
-// sampleBlocks reads random blocks of the layers in keyed, as many as sample says, and calls
-// visit with the number of bits that are set in each. A block can be read several times.
-// sampleBlocks does not use BITCOUNT, which would not show that a block is short.
-func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, sample int, visit func(set int)) error {
+// sampleBlocks reads random blocks of the layers in keyed, and calls visit with the number of
+// bits that are set in each. A block can be read several times. sampleBlocks does not use
+// BITCOUNT, which would not show that a block is short.
+func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, visit func(set int)) error {
 	shape := keyed[0]
-	for sample > 0 {
-		n := min(sample, maxPipeline)
-		sample -= n
+	for range sample / maxPipeline {
 		pipe := client.Pipeline()
-		keys := make([]string, n)
-		for i := range n {
+		keys := make([]string, maxPipeline)
+		for i := range keys {
 			t := keyed[rand.IntN(len(keyed))]
 			keys[i] = t.keys[rand.IntN(len(t.keys))]
 			from := HeaderBytes + int64(rand.Uint64N(shape.blocks))*int64(shape.BlockBytes)
