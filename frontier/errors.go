@@ -74,20 +74,3 @@ func (stored Settings) Compare(given Settings) error {
 	slices.SortFunc(differ, func(a, b SettingDiff) int { return strings.Compare(a.Name, b.Name) })
 	return &SettingsError{Differ: differ}
 }
-
-// BalanceError reports that a number in Books is not the sum of its parts.
-type BalanceError struct {
-	Term         string // "found" or "added"
-	Counted, Sum uint64 // the term's own counter, and the sum of its parts
-	Books        Books
-}
-
-func (e *BalanceError) Error() string {
-	b := e.Books
-	if e.Term == "found" {
-		return fmt.Sprintf("frontier: found is %d, but added %d + seen %d + refused %d = %d",
-			e.Counted, b.Added, b.Seen, b.RefusedTotal(), e.Sum)
-	}
-	return fmt.Sprintf("frontier: added is %d, but queued %d + leased %d + done %d + failed %d = %d",
-		e.Counted, b.Queued, b.Leased, b.Done, b.Failed, e.Sum)
-}

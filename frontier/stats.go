@@ -1,6 +1,9 @@
 package frontier
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Books count the URLs of a crawl. They balance (promise P6 of docs/design/promises.md) when
 //
@@ -28,13 +31,16 @@ func (b Books) RefusedTotal() (sum uint64) {
 	return sum
 }
 
-// Balance returns nil if the books balance, and a *BalanceError otherwise.
+// Balance returns nil if the books balance. Otherwise the error has all terms of the wrong
+// sum.
 func (b Books) Balance() error {
 	if sum := b.Added + b.Seen + b.RefusedTotal(); sum != b.Found {
-		return &BalanceError{Term: "found", Counted: b.Found, Sum: sum, Books: b}
+		return fmt.Errorf("frontier: found is %d, but added %d + seen %d + refused %d = %d",
+			b.Found, b.Added, b.Seen, b.RefusedTotal(), sum)
 	}
 	if sum := b.Queued + b.Leased + b.Done + b.Failed; sum != b.Added {
-		return &BalanceError{Term: "added", Counted: b.Added, Sum: sum, Books: b}
+		return fmt.Errorf("frontier: added is %d, but queued %d + leased %d + done %d + failed %d = %d",
+			b.Added, b.Queued, b.Leased, b.Done, b.Failed, sum)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -114,8 +113,8 @@ func contradictions(r *recount) (wrong []string) {
 	differ("failed", r.Failed, r.Counters.Failed)
 	differ("delayed", r.Delayed, r.Counters.Delayed)
 	differ("hosts", r.Hosts, r.Counters.Hosts)
-	if balance, ok := errors.AsType[*frontier.BalanceError](r.Counters.Balance()); ok {
-		wrong = append(wrong, balance.Term)
+	if err := r.Counters.Balance(); err != nil {
+		wrong = append(wrong, strings.Fields(err.Error())[1])
 	}
 	return append(wrong, r.Faults...)
 }

@@ -86,12 +86,9 @@ func newDesk(t *testing.T, windows exact.Windows, most uint64) *desk {
 	d := &desk{world: w, asked: &asked{Memory: w.queue}}
 	set := exact.NewBreaker(w.weak, time.Nanosecond)
 	w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files})
-	store, err := exact.New(exact.Config{
+	store := exact.New(exact.Config{
 		Queue: d.asked, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf, Now: w.clock.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.store, w.relay = store, exact.NewRelay(store)
 	return d
 }

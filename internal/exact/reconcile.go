@@ -3,7 +3,6 @@ package exact
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -27,14 +26,13 @@ func (o *Offered) add(more Offered) {
 const batch = 500
 
 // offerAgain offers waiting keys to the queue. If refill is set, it offers all keys in entries.
-// Otherwise it offers only the keys that the queue does not have. A key whose URL no longer has a
-// host key counts as refused.
+// Otherwise it offers only the keys that the queue does not have.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
-	keys, err := s.locate(ctx, entries)
+	keys, err := s.locate(entries)
 	if err != nil {
 		return counts, err
 	}
-	counts = Offered{Offered: uint64(len(entries)), Refused: uint64(len(entries) - len(keys))}
+	counts = Offered{Offered: uint64(len(entries))}
 	if !refill {
 		if keys, err = s.missing(ctx, keys); err != nil {
 			return counts, err
@@ -62,23 +60,15 @@ type located struct {
 	host string
 }
 
-// locate finds the host keys of entries. It withdraws the entries that have no host key.
-func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) {
-	keys := make([]located, 0, len(entries))
-	var hostless []Ref
-	for _, e := range entries {
+// locate finds the host keys of entries. Every key is a canonical URL, so each has one.
+func (s *Store) locate(entries []Entry) ([]located, error) {
+	keys := make([]located, len(entries))
+	for i, e := range entries {
 		host, err := s.cfg.Host(e.URL)
 		if err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "exact key has no host", slog.String("url", e.URL), slog.Any("err", err))
-			hostless = append(hostless, Ref{e.Fingerprint, e.Round})
-			continue
+			return nil, fmt.Errorf("exact: host key of %q: %w", e.URL, err)
 		}
-		keys = append(keys, located{e, host})
-	}
-	if len(hostless) > 0 {
-		if err := s.cfg.Set.Withdraw(ctx, hostless); err != nil {
-			return nil, fmt.Errorf("exact: withdraw %d keys: %w", len(hostless), err)
-		}
+		keys[i] = located{e, host}
 	}
 	return keys, nil
 }

@@ -216,17 +216,3 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 		t.Errorf("Lease after the relay queued the keys again = %+v, want one lease", grant)
 	}
 }
-
-// TestEntryWithoutHost: a key whose URL has no host key is withdrawn.
-func TestEntryWithoutHost(t *testing.T) {
-	d := newDesk(t, exact.Windows{}, 0)
-	key := exact.Key{Fingerprint: d.queue.Hasher().Fingerprint("x"), URL: "x", Class: 4}
-	if _, err := d.set.Decide(t.Context(), []exact.Key{key}); err != nil {
-		t.Fatal(err)
-	}
-	d.clock.Advance(time.Hour)
-	d.tend(d.relay)
-	if stats, _ := d.set.Stats(t.Context()); stats != (exact.Stats{}) {
-		t.Errorf("the set has %+v after the key was withdrawn, want nothing", stats)
-	}
-}

@@ -2,7 +2,6 @@ package exact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -41,29 +40,6 @@ type Config struct {
 	Logger *slog.Logger                     // nil discards
 }
 
-func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	missing := func(is bool, name string) {
-		if is {
-			errs = append(errs, fmt.Errorf("exact: %s is missing", name))
-		}
-	}
-	missing(c.Queue == nil, "Queue")
-	missing(c.Set == nil, "Set")
-	missing(c.Rules == nil, "Rules")
-	missing(c.Host == nil, "Host")
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Output == nil {
-		c.Output = NewOutput(OutputConfig{Set: c.Set})
-	}
-	return c, errors.Join(errs...)
-}
-
 // Store is a frontier in which a set decides about exact items, and a queue about
 // bulk items. It asks the set before it offers an exact item to the queue, and the
 // queue then does not ask its filter. It stores the end of an item in the set before it
@@ -84,13 +60,18 @@ type Store struct {
 
 var _ Queue = (*Store)(nil)
 
-// New returns a Store. Its error names the missing fields of cfg.
-func New(cfg Config) (*Store, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
+// New returns a Store.
+func New(cfg Config) *Store {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Output == nil {
+		cfg.Output = NewOutput(OutputConfig{Set: cfg.Set})
+	}
+	return &Store{Queue: cfg.Queue, cfg: cfg}
 }
 
 // Add implements frontier.Store. If links contain exact items and the set is away, Add

@@ -78,13 +78,9 @@ func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) *e
 	queue := frontiertest.NewMemory(frontiertest.MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: output,
 	})
-	store, err := exact.New(exact.Config{
+	return exact.New(exact.Config{
 		Queue: queue, Set: set, Output: output, Rules: mustRules(t, "all"), Hasher: queue.Hasher(), Host: hostOf, Now: opt.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
 }
 
 func openMixed(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {

@@ -157,13 +157,10 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 	if w.out.current == nil || w.crash != nil {
 		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
 	}
-	store, err := exact.New(exact.Config{
+	store := exact.New(exact.Config{
 		Queue: w.queue, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
 		Now: w.clock.Now,
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
 	relay := exact.NewRelay(store)
 	relay.Batch = 7
 	return store, relay

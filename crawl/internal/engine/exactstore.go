@@ -27,8 +27,8 @@ type exactStore struct {
 // newExactStore returns a frontier over queue. The argument set decides whether exact
 // items are new, and the argument keys is the database behind set. The argument output is
 // the output of the queue; nil means that this process completes no items.
-func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
-	store, err := exact.New(exact.Config{
+func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) *exactStore {
+	store := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
 		Host: func(url string) (string, error) {
 			parsed, err := c.Canon.Parse(url)
@@ -38,7 +38,7 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 			return c.Canon.HostKey(parsed), nil
 		},
 	})
-	return &exactStore{store, keys}, err
+	return &exactStore{store, keys}
 }
 
 // engine returns an Engine over e. All fields of e must be set before. Items are added

@@ -101,14 +101,9 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	}
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.Dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
-		e.exact, err = newExactStore(c, store, w.keys, w.set, w.output)
+		e.exact = newExactStore(c, store, w.keys, w.set, w.output)
 	}
-	engine := e.engine(&w.outputs)
-	if err != nil {
-		w.closeKeys()
-		return nil, errors.Join(err, engine.Close())
-	}
-	return engine, nil
+	return e.engine(&w.outputs), nil
 }
 
 // inspectEngine returns the engine of a process that inspects or controls the crawl. The
@@ -121,7 +116,7 @@ func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore
 	}
 	keys, err := h.DB.inspect(ctx, h.Name)
 	if err == nil {
-		e.exact, err = newExactStore(c, store, keys, exact.NewBreaker(keys, 0), nil)
+		e.exact = newExactStore(c, store, keys, exact.NewBreaker(keys, 0), nil)
 	}
 	engine := e.engine(new(outputs))
 	switch {
