@@ -76,55 +76,49 @@ const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","st
 // refused with the right error.
 func TestConditionSelects(t *testing.T) {
 	for condition, want := range map[string]string{
-		`status >= 400`:                          "b",
-		`status>=400`:                            "b",
-		`status != 404`:                          "ac",
-		`not status = 404`:                       "ac",
-		`status < 1000`:                          "ab",
-		`state = done`:                           "ab",
-		`state = failed or status = 200`:         "ac",
-		`state = done AND NOT status = 200`:      "b",
-		`(host = a.example)and(status==200)`:     "a",
-		`status = 200 or status = 404 and x ~ 1`: "!x",
-		`url ~ ^http://a\.example/(b|c)$`:        "b",
-		`(url ~ ^http://a\.example/(b|c)$)`:      "b",
-		`url !~ 'b$'`:                            "ac",
-		`truncated`:                              "a",
-		`truncated = false`:                      "bc",
-		`not truncated`:                          "bc",
-		`duration_ms`:                            "ab",
-		`error`:                                  "c",
-		`fields.price > 8`:                       "a",
-		`fields.price <= 7.0`:                    "c",
-		`fields.price > 100 or fields.price < 8`: "c",
-		`fields.name = Lamp`:                     "a",
-		`fields.name < M`:                        "a",
-		`fields.none != 3`:                       "abc",
-		`fields.none = 3`:                        "",
-		`fields.tags ~ '"b"'`:                    "a",
-		`fields.tags.x = 1`:                      "",
-		`"fields.unit price" = 3`:                "c",
-		`error = 'refused'`:                      "c",
-		`error = "it's"`:                         "",
-		`fetched_at >= 2026-11-24`:               "bc",
-		`fetched_at < 2026-11-24T10:00:00Z`:      "a",
-		`fetched_at = '2026-11-24 10:00:00'`:     "b",
-		``:                                       "!want a column",
-		`status`:                                 "ab",
-		`status >=`:                              "!at its end: want a value",
-		`status >= abc`:                          `!at character 11, "abc": status is a number`,
-		`statuss = 3`:                            `!at character 1, "statuss": want a column: url, host`,
-		`status = 3 url = 4`:                     `!at character 12, "url": want and, or`,
-		`(status = 3`:                            "!at its end: want )",
-		`status = 3)`:                            `!at character 11, ")"`,
-		`url ~ 'é' and url ~ '('`:                `!at character 21, "'('"`,
-		`status ~ 4`:                             `!~ is for text`,
-		`truncated > true`:                       `!true or false`,
-		`fetched_at > yesterday`:                 `!2026-01-31`,
-		`url = 'abc`:                             `!at character 7, "'abc"`,
-		`url ! 3`:                                `!at character 5, "!"`,
-		`fields. = 3`:                            `!want a column`,
-		strings.Repeat("(", 2000):                `!1000`,
+		`status >= 400`:                   "b",
+		`status>=400`:                     "b",
+		`status != 404`:                   "ac",
+		`status < 1000`:                   "ab",
+		`state = done`:                    "ab",
+		`state = done AND status != 200`:  "b",
+		`host = a.example and status=200`: "a",
+		`host = "a.example" and status<300 and url ~ ^http`: "a",
+		`url ~ ^http://a\.example/(b|c)$`:                   "b",
+		`url !~ 'b$'`:                                       "ac",
+		`truncated = true`:                                  "a",
+		`truncated = false`:                                 "bc",
+		`truncated != true`:                                 "bc",
+		`fields.price > 8`:                                  "a",
+		`fields.price <= 7.0`:                               "c",
+		`fields.name = Lamp`:                                "a",
+		`fields.name < M`:                                   "a",
+		`fields.none != 3`:                                  "abc",
+		`fields.none = 3`:                                   "",
+		`fields.tags ~ '"b"'`:                               "a",
+		`fields.tags.x = 1`:                                 "",
+		`"fields.unit price" = 3`:                           "c",
+		`error = 'refused'`:                                 "c",
+		`error = "it's"`:                                    "",
+		`fetched_at >= 2026-11-24`:                          "bc",
+		`fetched_at < 2026-11-24T10:00:00Z`:                 "a",
+		`fetched_at = '2026-11-24 10:00:00'`:                "b",
+		``:                                                  "!want COLUMN OPERATOR VALUE",
+		`status`:                                            `!at "status": want COLUMN OPERATOR VALUE`,
+		`status >=`:                                         `!at "status >=": want COLUMN`,
+		`status >= abc`:                                     `!status is a number: want one behind >=, not "abc"`,
+		`statuss = 3`:                                       `!no column "statuss": want url, host`,
+		`status = 3 url = 4`:                                `!at "status = 3 url = 4": want COLUMN`,
+		`status = 3 or status = 4`:                          `!want COLUMN`,
+		`status = 3 and `:                                   `!want COLUMN`,
+		`url ~ '('`:                                         "!missing closing )",
+		`status ~ 4`:                                        `!~ is for text`,
+		`truncated > true`:                                  `!true or false`,
+		`fetched_at > yesterday`:                            `!2026-01-31`,
+		`url = 'abc`:                                        `!at "url = 'abc"`,
+		`url ! 3`:                                           `!want COLUMN`,
+		`'' = 3`:                                            `!no column ""`,
+		`fields. = 3`:                                       `!no column "fields."`,
 	} {
 		c, err := withFields().Condition(condition)
 		if problem, bad := strings.CutPrefix(want, "!"); bad {
@@ -150,19 +144,13 @@ func TestConditionSelects(t *testing.T) {
 	}
 }
 
-// FuzzCondition: no text makes the parser panic, and an error names a position in the
-// text.
+// FuzzCondition: no text makes the parser or a comparison panic.
 func FuzzCondition(f *testing.F) {
-	f.Add(`not (status >= 400 and url ~ 'a''b') or "fields.x y" != 3`)
+	f.Add(`status >= 400 and url ~ 'a b' and "fields.x y" != 3`)
 	s := withFields()
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := s.Condition(text)
-		if err == nil {
+	f.Fuzz(func(_ *testing.T, text string) {
+		if c, err := s.Condition(text); err == nil {
 			c.holds(&row{members: []member{{"status", []byte("3")}}})
-			return
-		}
-		if fault := err.(*ConditionError); fault.At < 1 || fault.At > len([]rune(text))+1 {
-			t.Errorf("Condition(%q): %v, want a position in the text", text, err)
 		}
 	})
 }
