@@ -42,7 +42,7 @@ func (s *Schema) Condition(text string) (*Condition, error) {
 		if parts == nil {
 			return nil, fmt.Errorf("at %q: want COLUMN OPERATOR VALUE, with \"and\" between two of them, and quotes around text with spaces", rest)
 		}
-		c, err := s.find(unquote(parts[1]))
+		c, err := s.Column(unquote(parts[1]))
 		if err != nil {
 			return nil, err
 		}
