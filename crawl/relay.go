@@ -122,7 +122,7 @@ func (s *stateSums) note(worker string, state events.State) {
 			sum.Lag.Oldest = oldest
 		}
 		if of.Away != "" {
-			sum.Away, sum.AwayFor = of.Away, max(sum.AwayFor, of.AwayFor)
+			sum.Away = of.Away
 		}
 	}
 	s.onState(sum)

@@ -23,11 +23,10 @@ func TestSnapshotOfGrowingCrawl(t *testing.T) {
 	c.MaxPages = 0
 	c.Fields = []crawl.FieldGroup{{Fields: []string{"added_later=h1"}}}
 	var csv bytes.Buffer
-	var sums table.Sums
 	wanted := table.Table{Schema: table.Records(), Format: table.CSV}
-	err := h.Snapshot(t.Context(), func(records iter.Seq2[[]byte, error]) (err error) {
+	err := h.Snapshot(t.Context(), func(records iter.Seq2[[]byte, error]) error {
 		readings := 0
-		sums, err = wanted.Write(func() table.Lines {
+		return wanted.Write(func() table.Lines {
 			if readings++; readings == 2 {
 				if err := crawl.Run(t.Context(), c); err != nil {
 					t.Fatal(err)
@@ -35,13 +34,12 @@ func TestSnapshotOfGrowingCrawl(t *testing.T) {
 			}
 			return records
 		}, &csv)
-		return err
 	})
 	if err != nil || !wanted.ReadsTwice() {
 		t.Fatalf("Snapshot: %v; ReadsTwice is %t", err, wanted.ReadsTwice())
 	}
-	if sums.Read != 1 || strings.Contains(csv.String(), "added_later") {
-		t.Errorf("the snapshot has %d records, want 1, without the later field:\n%s", sums.Read, &csv)
+	if strings.Count(csv.String(), "\n") != 2 || strings.Contains(csv.String(), "added_later") {
+		t.Errorf("the snapshot is not a header and 1 record, without the later field:\n%s", &csv)
 	}
 	if ids := idsOf(t, h); len(ids) != 3 {
 		t.Errorf("the crawl has %d records, want 3", len(ids))

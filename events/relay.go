@@ -41,13 +41,12 @@ type From struct {
 
 // State is what a relay is doing.
 type State struct {
-	Name      string        `json:"name"`
-	Cursor    Cursor        `json:"cursor"`
-	Lag       Lag           `json:"lag"`
-	Delivered uint64        `json:"delivered"`      // events that were acknowledged in this run
-	Dead      uint64        `json:"dead"`           // dead letters of all runs
-	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
-	AwayFor   time.Duration `json:"away_for,omitempty"`
+	Name      string `json:"name"`
+	Cursor    Cursor `json:"cursor"`
+	Lag       Lag    `json:"lag"`
+	Delivered uint64 `json:"delivered"`      // events that were acknowledged in this run
+	Dead      uint64 `json:"dead"`           // dead letters of all runs
+	Away      string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
@@ -319,9 +318,6 @@ func (r *relay) watch(ctx context.Context) {
 		}
 		r.mu.Lock()
 		state := r.state
-		if state.Away != "" {
-			state.AwayFor = time.Since(r.awaySince)
-		}
 		r.mu.Unlock()
 		if began := time.Now(); ended || !began.Before(nextLag) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)

@@ -64,33 +64,24 @@ func isBroken(outcome string) bool {
 	return false
 }
 
-// batch is the number of broken targets in memory at once. Each takes about 300 bytes.
-const batch = 500_000
-
 // Broken yields the links whose targets have no page, according to the last record of
 // the target. It leaves out targets without a record, and links that a page had only before
-// its last round. For each 500,000 broken targets it reads the records twice and the links
-// once. Meanwhile it keeps these 500,000 targets in memory, and also each URL that has a record
-// with a Round above 0. Each takes about 300 bytes.
+// its last round. It reads the records twice and the links once. It keeps in memory the broken
+// targets, and also each URL that has a record with a Round above 0. Each takes about 300 bytes.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
-		for first := 0; ; first += batch {
-			targets, last, more, err := s.brokenTargets(first, batch)
-			if err != nil {
-				yield(Broken{}, err)
-				return
+		targets, last, err := s.brokenTargets()
+		if err != nil {
+			yield(Broken{}, err)
+			return
+		}
+		for link, err := range s.Links() {
+			target, broken := targets[link.Target]
+			if err == nil && (!broken || link.Round < last[link.Source]) {
+				continue
 			}
-			for link, err := range s.Links() {
-				target, broken := targets[link.Target]
-				if err == nil && (!broken || link.Round < last[link.Source]) {
-					continue
-				}
-				row := Broken{link.Source, link.Target, target.status, target.outcome, target.why, link.Text, link.Rel, link.Kind}
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
-			if !more {
+			row := Broken{link.Source, link.Target, target.status, target.outcome, target.why, link.Text, link.Rel, link.Kind}
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
@@ -102,25 +93,16 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets skips a number of records whose outcomes are broken according to isBroken, and
-// returns the URLs of the n such records that follow. It leaves out a URL if another record of
-// the URL has a later round. The result last has the last rounds of URLs, if they are not 0.
-// The result more reports whether further records with broken outcomes follow.
-func (s Source) brokenTargets(skip, n int) (targets map[string]target, last map[string]int, more bool, err error) {
+// brokenTargets returns the URLs whose outcomes are broken according to isBroken, in the last
+// round of the URL. The result last has the last rounds of URLs, if they are not 0.
+func (s Source) brokenTargets() (targets map[string]target, last map[string]int, err error) {
 	targets, last = make(map[string]target), make(map[string]int)
-	seen := 0
 	for r, err := range s.Records() {
 		if err != nil {
-			return nil, nil, false, err
+			return nil, nil, err
 		}
 		if !isBroken(r.Outcome) {
 			continue
-		}
-		if seen++; seen <= skip {
-			continue
-		}
-		if more = seen > skip+n; more {
-			break
 		}
 		if old, known := targets[r.URL]; !known || old.round < r.Round {
 			targets[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
@@ -128,7 +110,7 @@ func (s Source) brokenTargets(skip, n int) (targets map[string]target, last map[
 	}
 	for r, err := range s.Records() {
 		if err != nil {
-			return nil, nil, false, err
+			return nil, nil, err
 		}
 		if old, known := targets[r.URL]; known && old.round < r.Round {
 			delete(targets, r.URL)
@@ -137,7 +119,7 @@ func (s Source) brokenTargets(skip, n int) (targets map[string]target, last map[
 			last[r.URL] = r.Round
 		}
 	}
-	return targets, last, more, nil
+	return targets, last, nil
 }
 
 // Chain is a URL that redirects to another redirect, to itself, or to a URL that

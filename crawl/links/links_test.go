@@ -78,23 +78,6 @@ func TestBrokenByLastRound(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// With batches of one target, no target is missing, and none is there twice.
-	var names []string
-	for first := 0; ; first++ {
-		targets, _, more, err := s.brokenTargets(first, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name := range targets {
-			names = append(names, name)
-		}
-		if !more {
-			break
-		}
-	}
-	if got := strings.Join(names, " "); got != "gone worse dead" {
-		t.Errorf("names that were read one at a time: %q, want \"gone worse dead\"", got)
-	}
 }
 
 // TestBrokenLinksOfLastRound: Broken leaves out a link that a page had only before its last

@@ -49,7 +49,7 @@ func BenchmarkWrite(b *testing.B) {
 			before := processorTime(b)
 			for b.Loop() {
 				out = 0
-				if _, err := c.Write(source, &out); err != nil {
+				if err := c.Write(source, &out); err != nil {
 					b.Fatal(err)
 				}
 			}

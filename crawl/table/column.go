@@ -120,8 +120,9 @@ func (s *Schema) has(name string) bool {
 	return slices.ContainsFunc(s.columns, func(c Column) bool { return c.Name == name })
 }
 
-// find returns the column with this name, which can be a path into an object.
-func (s *Schema) find(name string) (Column, error) {
+// Column returns the column with this name, which can be a path into an object, as in
+// fields.price.
+func (s *Schema) Column(name string) (Column, error) {
 	for _, c := range s.columns {
 		if c.Name == name {
 			return c, nil
@@ -147,58 +148,35 @@ func (s *Schema) paths() string {
 	return ", or a member such as " + s.objects[0] + ".NAME"
 }
 
-// Column parses NAME or NAME:KIND, as in status, fields.price or fields.price:float.
-func (s *Schema) Column(text string) (Column, error) {
-	name, kind := text, Any
-	if i := strings.LastIndexByte(text, ':'); i >= 0 {
-		k := slices.Index(kindNames[:], text[i+1:])
-		if k <= int(Any) {
-			return Column{}, fmt.Errorf("%q: no kind %q: want %s", text, text[i+1:], strings.Join(kindNames[1:], ", "))
-		}
-		name, kind = text[:i], Kind(k)
-	}
-	c, err := s.find(name)
-	if kind != Any {
-		c.Kind = kind
-	}
-	return c, err
-}
-
-// convert returns a value as a cell of a column of this kind. The second result is false
-// if the kind cannot hold the value.
-func (k Kind) convert(v any) (cell any, fits bool) {
+// cell returns a value as a cell of a column of this kind. The result fits is false if the kind
+// cannot hold the value.
+func (k Kind) cell(v any) (cell any, fits bool) {
 	if v == nil {
 		return nil, true
 	}
+	var err error
 	switch k {
 	case String:
 		return plainText(v), true
 	case JSON:
 		return rawJSON(v), true
 	case Int:
-		n, err := strconv.ParseInt(trimmed(v), 10, 64)
-		if f, is := number(v); err != nil && is && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			n, err = int64(f), nil // 1e3 and 2.0 are whole numbers
-		}
-		return cellOf(n, err)
+		cell, err = strconv.ParseInt(plainText(v), 10, 64)
 	case Float:
-		f, is := number(v)
-		if !is {
-			return nil, false
-		}
-		return f, true
+		return number(v)
 	case Bool:
-		b, err := strconv.ParseBool(trimmed(v))
-		return cellOf(b, err)
+		cell, fits = v.(bool)
+		return cell, fits
 	case Time:
-		t, err := parseTime(trimmed(v))
-		return cellOf(t, err)
+		cell, err = parseTime(plainText(v))
+	default:
+		switch v.(type) {
+		case string, bool:
+			return v, true
+		}
+		return rawJSON(v), true
 	}
-	switch v.(type) {
-	case string, bool:
-		return v, true
-	}
-	return rawJSON(v), true
+	return cell, err == nil
 }
 
 // rawJSON returns a value as JSON.
@@ -212,24 +190,15 @@ func rawJSON(v any) json.RawMessage {
 	return json.RawMessage(jsonText(v))
 }
 
-func cellOf(cell any, err error) (any, bool) {
-	if err != nil {
-		return nil, false
-	}
-	return cell, true
-}
-
 // number returns v as a number, even if v is a text that contains a number. The second
 // result is false if v is not a number, or is infinity or NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(trimmed(v), 64)
+	f, err := strconv.ParseFloat(strings.TrimSpace(plainText(v)), 64)
 	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
 }
-
-func trimmed(v any) string { return strings.TrimSpace(plainText(v)) }
 
 // plainText returns a value as text: a string unchanged, another value as JSON.
 func plainText(v any) string {

@@ -24,7 +24,7 @@ func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	text := randomRecords(t, rng, 2000)
 	dir, s := t.TempDir(), withFields()
 	for _, format := range []Format{Parquet, CSV} {
-		out, _ := write(t, Table{Schema: s, Format: format}, text)
+		out := write(t, Table{Schema: s, Format: format}, text)
 		if err := os.WriteFile(filepath.Join(dir, "pages."+string(format)), []byte(out), 0o644); err != nil {
 			t.Fatal(err)
 		}

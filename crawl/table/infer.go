@@ -31,8 +31,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 		return t.Columns, nil
 	}
 	found := make(map[string]Kind)
-	var sums Sums
-	for r, err := range t.selected(source(), &sums, true) {
+	for r, err := range t.selected(source(), true) {
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +55,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 func (t Table) discover(lines Lines) ([]Column, error) {
 	found := make(map[string]Kind)
 	whole := make(map[string]bool) // members of t.Schema.objects whose value in some record is neither an object nor null
-	var sums Sums
-	for r, err := range t.selected(lines, &sums, true) {
+	for r, err := range t.selected(lines, true) {
 		if err != nil {
 			return nil, err
 		}

@@ -33,15 +33,6 @@ type Table struct {
 	Where   *Condition // nil selects every record
 }
 
-// Sums count what Write did.
-type Sums struct {
-	Read, Written uint64 // records
-	// Unfit is the number of values that do not fit the type of their column. Their
-	// cells are empty. FirstUnfit describes the first of these values.
-	Unfit      uint64
-	FirstUnfit string
-}
-
 // Lines yields records as lines of JSON. A line is valid until the next one is read.
 type Lines = iter.Seq2[[]byte, error]
 
@@ -53,39 +44,39 @@ type Lines = iter.Seq2[[]byte, error]
 // for members of the selected records that the schema does not have. To find these members,
 // Write first reads the whole source. If Columns is not empty, Write does this only to find
 // the types of columns of the kind Any for Parquet. ReadsTwice reports both cases.
-func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
+func (t Table) Write(source func() Lines, w io.Writer) error {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)
 	if err != nil {
-		return sums, err
+		return err
 	}
 	if t.Format == JSONL && len(columns) == 0 {
 		return t.copyLines(source(), w)
 	}
 	out, err := newWriter(t.Format, w, columns)
 	if err != nil {
-		return sums, err
+		return err
 	}
 	row := make([]any, len(columns))
-	for r, err := range t.selected(source(), &sums, true) {
+	for r, err := range t.selected(source(), true) {
 		if err != nil {
-			return sums, err
+			return err
 		}
 		for i, c := range columns {
-			cell, fits := c.Kind.convert(r.value(c.Name))
-			if row[i] = cell; !fits {
-				sums.unfit(c, r)
+			cell, fits := c.Kind.cell(r.value(c.Name))
+			if !fits {
+				return fmt.Errorf("table: %s of %v is %s, which is no %s", c.Name, r.value("url"), jsonText(r.value(c.Name)), c.Kind)
 			}
+			row[i] = cell
 		}
 		if err := out.write(row); err != nil {
-			return sums, fmt.Errorf("table: write %s: %w", t.Format, err)
+			return fmt.Errorf("table: write %s: %w", t.Format, err)
 		}
-		sums.Written++
 	}
 	if err := out.close(); err != nil {
-		return sums, fmt.Errorf("table: write %s: %w", t.Format, err)
+		return fmt.Errorf("table: write %s: %w", t.Format, err)
 	}
-	return sums, nil
+	return nil
 }
 
 // ReadsTwice reports whether Write reads its source twice. Both readings must then have the
@@ -97,39 +88,30 @@ func (t Table) ReadsTwice() bool {
 	return t.Format == Parquet && slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Kind == Any })
 }
 
-func (s *Sums) unfit(c Column, r *row) {
-	if s.Unfit++; s.Unfit == 1 {
-		s.FirstUnfit = fmt.Sprintf("%s of %v is %s, which is no %s", c.Name, r.value("url"), jsonText(r.value(c.Name)), c.Kind)
-	}
-}
-
 // copyLines copies the selected lines as they are.
-func (t Table) copyLines(lines Lines, w io.Writer) (sums Sums, err error) {
+func (t Table) copyLines(lines Lines, w io.Writer) error {
 	out := newBuffer(w)
-	for r, err := range t.selected(lines, &sums, t.Where != nil) {
+	for r, err := range t.selected(lines, t.Where != nil) {
 		if err == nil {
 			_, err = out.Write(r.line)
 		}
 		if err != nil {
-			return sums, err
+			return err
 		}
-		sums.Written++
 	}
-	return sums, out.Flush()
+	return out.Flush()
 }
 
 // selected yields the records that the condition selects. If parsed is false, a row has
 // only its line; there must then be no condition.
-func (t Table) selected(lines Lines, sums *Sums, parsed bool) iter.Seq2[*row, error] {
+func (t Table) selected(lines Lines, parsed bool) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
-		r := row{derive: t.Schema.derive}
+		r, n := row{derive: t.Schema.derive}, uint64(0)
 		for line, err := range lines {
 			r.line = line
-			if err == nil {
-				sums.Read++
-			}
+			n++
 			if err == nil && parsed {
-				err = r.read(line, sums.Read)
+				err = r.read(line, n)
 			}
 			if err == nil && t.Where != nil && !t.Where.holds(&r) {
 				continue

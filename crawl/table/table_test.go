@@ -57,14 +57,13 @@ func columnsOf(t *testing.T, s *Schema, names ...string) (columns []Column) {
 	return columns
 }
 
-func write(t *testing.T, table Table, text string) (string, Sums) {
+func write(t *testing.T, table Table, text string) string {
 	t.Helper()
 	var out bytes.Buffer
-	sums, err := table.Write(linesOf(text), &out)
-	if err != nil {
+	if err := table.Write(linesOf(text), &out); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), sums
+	return out.String()
 }
 
 const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","status":200,"depth":0,"fetched_at":"2026-11-23T10:00:00.5Z","duration_ms":1.5,"truncated":true,"fields":{"price":19.5,"name":"Lamp","tags":["a","b"]}}
@@ -76,55 +75,49 @@ const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","st
 // refused with the right error.
 func TestConditionSelects(t *testing.T) {
 	for condition, want := range map[string]string{
-		`status >= 400`:                          "b",
-		`status>=400`:                            "b",
-		`status != 404`:                          "ac",
-		`not status = 404`:                       "ac",
-		`status < 1000`:                          "ab",
-		`state = done`:                           "ab",
-		`state = failed or status = 200`:         "ac",
-		`state = done AND NOT status = 200`:      "b",
-		`(host = a.example)and(status==200)`:     "a",
-		`status = 200 or status = 404 and x ~ 1`: "!x",
-		`url ~ ^http://a\.example/(b|c)$`:        "b",
-		`(url ~ ^http://a\.example/(b|c)$)`:      "b",
-		`url !~ 'b$'`:                            "ac",
-		`truncated`:                              "a",
-		`truncated = false`:                      "bc",
-		`not truncated`:                          "bc",
-		`duration_ms`:                            "ab",
-		`error`:                                  "c",
-		`fields.price > 8`:                       "a",
-		`fields.price <= 7.0`:                    "c",
-		`fields.price > 100 or fields.price < 8`: "c",
-		`fields.name = Lamp`:                     "a",
-		`fields.name < M`:                        "a",
-		`fields.none != 3`:                       "abc",
-		`fields.none = 3`:                        "",
-		`fields.tags ~ '"b"'`:                    "a",
-		`fields.tags.x = 1`:                      "",
-		`"fields.unit price" = 3`:                "c",
-		`error = 'refused'`:                      "c",
-		`error = "it's"`:                         "",
-		`fetched_at >= 2026-11-24`:               "bc",
-		`fetched_at < 2026-11-24T10:00:00Z`:      "a",
-		`fetched_at = '2026-11-24 10:00:00'`:     "b",
-		``:                                       "!want a column",
-		`status`:                                 "ab",
-		`status >=`:                              "!at its end: want a value",
-		`status >= abc`:                          `!at character 11, "abc": status is a number`,
-		`statuss = 3`:                            `!at character 1, "statuss": want a column: url, host`,
-		`status = 3 url = 4`:                     `!at character 12, "url": want and, or`,
-		`(status = 3`:                            "!at its end: want )",
-		`status = 3)`:                            `!at character 11, ")"`,
-		`url ~ 'é' and url ~ '('`:                `!at character 21, "'('"`,
-		`status ~ 4`:                             `!~ is for text`,
-		`truncated > true`:                       `!true or false`,
-		`fetched_at > yesterday`:                 `!2026-01-31`,
-		`url = 'abc`:                             `!at character 7, "'abc"`,
-		`url ! 3`:                                `!at character 5, "!"`,
-		`fields. = 3`:                            `!want a column`,
-		strings.Repeat("(", 2000):                `!1000`,
+		`status >= 400`:                   "b",
+		`status>=400`:                     "b",
+		`status != 404`:                   "ac",
+		`status < 1000`:                   "ab",
+		`state = done`:                    "ab",
+		`state = done AND status != 200`:  "b",
+		`host = a.example and status=200`: "a",
+		`host = "a.example" and status<300 and url ~ ^http`: "a",
+		`url ~ ^http://a\.example/(b|c)$`:                   "b",
+		`url !~ 'b$'`:                                       "ac",
+		`truncated = true`:                                  "a",
+		`truncated = false`:                                 "bc",
+		`truncated != true`:                                 "bc",
+		`fields.price > 8`:                                  "a",
+		`fields.price <= 7.0`:                               "c",
+		`fields.name = Lamp`:                                "a",
+		`fields.name < M`:                                   "a",
+		`fields.none != 3`:                                  "abc",
+		`fields.none = 3`:                                   "",
+		`fields.tags ~ '"b"'`:                               "a",
+		`fields.tags.x = 1`:                                 "",
+		`"fields.unit price" = 3`:                           "c",
+		`error = 'refused'`:                                 "c",
+		`error = "it's"`:                                    "",
+		`fetched_at >= 2026-11-24`:                          "bc",
+		`fetched_at < 2026-11-24T10:00:00Z`:                 "a",
+		`fetched_at = '2026-11-24 10:00:00'`:                "b",
+		``:                                                  "!want COLUMN OPERATOR VALUE",
+		`status`:                                            `!at "status": want COLUMN OPERATOR VALUE`,
+		`status >=`:                                         `!at "status >=": want COLUMN`,
+		`status >= abc`:                                     `!status is a number: want one behind >=, not "abc"`,
+		`statuss = 3`:                                       `!no column "statuss": want url, host`,
+		`status = 3 url = 4`:                                `!at "status = 3 url = 4": want COLUMN`,
+		`status = 3 or status = 4`:                          `!want COLUMN`,
+		`status = 3 and `:                                   `!want COLUMN`,
+		`url ~ '('`:                                         "!missing closing )",
+		`status ~ 4`:                                        `!~ is for text`,
+		`truncated > true`:                                  `!true or false`,
+		`fetched_at > yesterday`:                            `!2026-01-31`,
+		`url = 'abc`:                                        `!at "url = 'abc"`,
+		`url ! 3`:                                           `!want COLUMN`,
+		`'' = 3`:                                            `!no column ""`,
+		`fields. = 3`:                                       `!no column "fields."`,
 	} {
 		c, err := withFields().Condition(condition)
 		if problem, bad := strings.CutPrefix(want, "!"); bad {
@@ -138,31 +131,25 @@ func TestConditionSelects(t *testing.T) {
 			continue
 		}
 		got := ""
-		out, sums := write(t, Table{Schema: withFields(), Where: c}, sample)
+		out := write(t, Table{Schema: withFields(), Where: c}, sample)
 		for i, line := range strings.SplitAfter(sample, "\n")[:3] {
 			if strings.Contains(out, line) {
 				got += string(rune('a' + i))
 			}
 		}
-		if got != want || sums.Read != 3 || sums.Written != uint64(len(want)) {
-			t.Errorf("%s selects %q (%+v), want %q", condition, got, sums, want)
+		if got != want || strings.Count(out, "\n") != len(want) {
+			t.Errorf("%s selects %q, want %q:\n%s", condition, got, want, out)
 		}
 	}
 }
 
-// FuzzCondition: no text makes the parser panic, and an error names a position in the
-// text.
+// FuzzCondition: no text makes the parser or a comparison panic.
 func FuzzCondition(f *testing.F) {
-	f.Add(`not (status >= 400 and url ~ 'a''b') or "fields.x y" != 3`)
+	f.Add(`status >= 400 and url ~ 'a b' and "fields.x y" != 3`)
 	s := withFields()
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := s.Condition(text)
-		if err == nil {
+	f.Fuzz(func(_ *testing.T, text string) {
+		if c, err := s.Condition(text); err == nil {
 			c.holds(&row{members: []member{{"status", []byte("3")}}})
-			return
-		}
-		if fault := err.(*ConditionError); fault.At < 1 || fault.At > len([]rune(text))+1 {
-			t.Errorf("Condition(%q): %v, want a position in the text", text, err)
 		}
 	})
 }
@@ -170,16 +157,16 @@ func FuzzCondition(f *testing.F) {
 // TestColumnsInEachFormat: each format has the right cells for the same three records.
 func TestColumnsInEachFormat(t *testing.T) {
 	s := withFields()
-	columns := columnsOf(t, s, "url", "state", "status", "fields.price:float", "fields.tags", "fetched_at")
-	jsonl, _ := write(t, Table{Schema: s, Columns: columns}, sample)
+	columns := columnsOf(t, s, "url", "state", "status", "fields.price", "fields.tags", "fetched_at")
+	jsonl := write(t, Table{Schema: s, Columns: columns}, sample)
 	want := `{"url":"http://a.example/","state":"done","status":200,"fields.price":19.5,"fields.tags":["a","b"],"fetched_at":"2026-11-23T10:00:00.5Z"}
 {"url":"http://a.example/b","state":"done","status":404,"fetched_at":"2026-11-24T10:00:00Z"}
-{"url":"http://b.example/","state":"failed","fields.price":7,"fetched_at":"2026-11-25T10:00:00Z"}
+{"url":"http://b.example/","state":"failed","fields.price":"7","fetched_at":"2026-11-25T10:00:00Z"}
 `
 	if diff := cmp.Diff(want, jsonl); diff != "" {
 		t.Error(diff)
 	}
-	text, _ := write(t, Table{Schema: s, Columns: columns, Format: CSV}, sample)
+	text := write(t, Table{Schema: s, Columns: columns, Format: CSV}, sample)
 	want = `url,state,status,fields.price,fields.tags,fetched_at
 http://a.example/,done,200,19.5,"[""a"",""b""]",2026-11-23T10:00:00.5Z
 http://a.example/b,done,404,,,2026-11-24T10:00:00Z
@@ -188,27 +175,27 @@ http://b.example/,failed,,7,,2026-11-25T10:00:00Z
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Error(diff)
 	}
-	all, _ := write(t, Table{Schema: s, Format: CSV}, sample)
+	all := write(t, Table{Schema: s, Format: CSV}, sample)
 	header, _, _ := strings.Cut(all, "\n")
 	if !strings.HasPrefix(header, "url,host,outcome,status,") || !strings.HasSuffix(header, ",fields.name,fields.price,fields.tags,fields.unit price") {
 		t.Errorf("a table without named columns has the header %s, want all columns", header)
 	}
-	bad, sums := write(t, Table{Schema: s, Columns: columnsOf(t, s, "fields.name:int"), Format: CSV}, sample)
-	if sums.Unfit != 1 || sums.FirstUnfit != `fields.name of http://a.example/ is "Lamp", which is no int` || bad != "fields.name\n\"\"\n\"\"\n\"\"\n" {
-		t.Errorf("a value that does not fit its column: cells %q, sums %+v; want an empty cell and 1 unfit value", bad, sums)
+	damaged := Table{Schema: s, Columns: columnsOf(t, s, "status")}
+	if err := damaged.Write(linesOf(`{"url":"http://a.example/","status":"x"}`), io.Discard); err == nil || !strings.Contains(err.Error(), `status of http://a.example/ is "x", which is no int`) {
+		t.Errorf("Write of a record with the status x: error %v, want one that names the status", err)
 	}
-	for _, name := range []string{"statuss", "fields", "url.x", "fields.x:number", ":int", ""} {
+	for _, name := range []string{"statuss", "fields", "url.x", ""} {
 		if c, err := s.Column(name); (err == nil) != (name == "fields") {
 			t.Errorf("Column(%q) = %v, %v; want an error for all names but \"fields\"", name, c, err)
 		}
 	}
-	if _, err := (Table{Schema: s, Columns: columnsOf(t, s, "url", "url")}).Write(linesOf(sample), io.Discard); err == nil {
+	if err := (Table{Schema: s, Columns: columnsOf(t, s, "url", "url")}).Write(linesOf(sample), io.Discard); err == nil {
 		t.Error("Write of a table with one column twice: no error")
 	}
-	if _, err := (Table{Schema: s, Format: "xml"}).Write(linesOf(sample), io.Discard); err == nil {
+	if err := (Table{Schema: s, Format: "xml"}).Write(linesOf(sample), io.Discard); err == nil {
 		t.Error("Write of a table in the format xml: no error")
 	}
-	if _, err := (Table{Schema: s, Columns: columns}).Write(linesOf("{\n"), io.Discard); err == nil {
+	if err := (Table{Schema: s, Columns: columns}).Write(linesOf("{\n"), io.Discard); err == nil {
 		t.Error("Write of half a record: no error")
 	}
 }
@@ -220,11 +207,10 @@ func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	text := randomRecords(t, rng, 3000)
 	s := withFields()
-	out, sums := write(t, Table{Schema: s, Format: Parquet}, text)
-	if sums.Unfit != 0 || sums.Written != 3000 {
-		t.Errorf("sums are %+v, want 3000 written and 0 unfit", sums)
+	back, kinds := readParquet(t, []byte(write(t, Table{Schema: s, Format: Parquet}, text)))
+	if len(back) != 3000 {
+		t.Fatalf("the file has %d records, want 3000", len(back))
 	}
-	back, kinds := readParquet(t, []byte(out))
 	i := 0
 	for line := range strings.Lines(text) {
 		var want map[string]any
@@ -254,7 +240,7 @@ func TestManyGroups(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&text, "{\"url\":\"http://a.example/%d\",\"error\":%q}\n", i, big)
 	}
-	out, _ := write(t, Table{Schema: Records(), Format: Parquet}, text.String())
+	out := write(t, Table{Schema: Records(), Format: Parquet}, text.String())
 	f, err := parquet.OpenFile(strings.NewReader(out), int64(len(out)))
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +360,7 @@ func TestHostileCells(t *testing.T) {
 	for _, cell := range hostile {
 		fmt.Fprintf(&text, "{\"title\":%s,\"fields\":{\"a\":%s,\"b\":[%[2]s]},\"depth\":-5}\n", jsonText(cell), jsonText(cell))
 	}
-	out, _ := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title", "fields.a", "fields.b", "depth", "fields.=x")}, text.String())
+	out := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title", "fields.a", "fields.b", "depth", "fields.=x")}, text.String())
 	// Read the file correctly, and then like a program that ends cells at another
 	// character.
 	all, err := csv.NewReader(strings.NewReader(out)).ReadAll()
@@ -430,9 +416,9 @@ func TestSchemaOfStruct(t *testing.T) {
 // readers skip empty lines.
 func TestEmptyCellAlone(t *testing.T) {
 	s := Records()
-	got, sums := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title")}, "{\"title\":\"a\"}\n{}\n{\"title\":\"\"}\n{\"title\":\"b\"}\n")
+	got := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title")}, "{\"title\":\"a\"}\n{}\n{\"title\":\"\"}\n{\"title\":\"b\"}\n")
 	rows, err := csv.NewReader(strings.NewReader(got)).ReadAll()
-	if want := [][]string{{"title"}, {"a"}, {""}, {""}, {"b"}}; err != nil || !reflect.DeepEqual(rows, want) || sums.Written != 4 {
+	if want := [][]string{{"title"}, {"a"}, {""}, {""}, {"b"}}; err != nil || !reflect.DeepEqual(rows, want) {
 		t.Errorf("the file %q has the rows %q, %v, want %q", got, rows, err, want)
 	}
 }
@@ -448,8 +434,6 @@ func TestNumberBeyondFloat(t *testing.T) {
 		if want := (Column{"fields.n", JSON}); err != nil || !slices.Contains(columns, want) {
 			t.Errorf("columns %q: %v, %v, want %v among them", names, columns, err, want)
 		}
-		if _, sums := write(t, wanted, text); sums.Unfit != 0 {
-			t.Errorf("columns %q: %d values do not fit: %s", names, sums.Unfit, sums.FirstUnfit)
-		}
+		write(t, wanted, text)
 	}
 }

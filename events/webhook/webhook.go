@@ -39,8 +39,6 @@ type Config struct {
 	// one event (application/cloudevents+json), and the event's id in the header
 	// Idempotency-Key.
 	Batch bool
-	// Requests is the maximum number of requests under way; 0 means 16.
-	Requests int
 	// Timeout limits the time of a request, including its answer; 0 means 30 s.
 	Timeout time.Duration
 	// TLS is the configuration of https connections; nil trusts the system's authorities.
@@ -48,6 +46,8 @@ type Config struct {
 }
 
 const (
+	// maxRequests is the maximum number of requests under way.
+	maxRequests = 16
 	// longestPause is the longest pause that a Retry-After header can ask for.
 	longestPause = time.Hour
 	// answerBytes is how much of an answer's body is read. reasonBytes is how much of the
@@ -81,21 +81,20 @@ func New(cfg Config) (*Sink, error) {
 		return nil, fmt.Errorf("webhook: http to %s is readable by others: use https, which only loopback addresses can do without", u.Host)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("webhook: the URL's scheme is %q, want https", u.Scheme)
-	case cfg.Requests < 0 || cfg.Timeout < 0:
-		return nil, fmt.Errorf("webhook: Requests is %d and Timeout %v, want 0 or more", cfg.Requests, cfg.Timeout)
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("webhook: Timeout is %v, want 0 or more", cfg.Timeout)
 	}
-	cfg.Requests = cmp.Or(cfg.Requests, 16)
 	return &Sink{
 		cfg: cfg,
 		client: &http.Client{
 			Timeout: cmp.Or(cfg.Timeout, 30*time.Second),
 			Transport: &http.Transport{
-				TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: cfg.Requests,
+				TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxRequests,
 				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: answerBytes,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		turns: make(chan struct{}, cfg.Requests),
+		turns: make(chan struct{}, maxRequests),
 	}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 	"github.com/bloomfrontier/crawler/crawl/table"
-	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newOutput returns the command that prints the records of a crawl.
@@ -80,7 +79,7 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
 	choice(flags, &f.format, "format",
 		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)", string(table.JSONL), string(table.CSV), string(table.Parquet))
-	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
+	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title")
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
 	restrict.Check(flags, "columns", func(text string) error {
 		return firstFault("want columns: %w", schemas, func(s *table.Schema) error {
@@ -147,9 +146,5 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 
 // printTable prints a table of records.
 func printTable(s streams, t table.Table, records func() table.Lines) error {
-	sums, err := t.Write(records, s.out)
-	if err == nil && sums.Unfit > 0 {
-		fmt.Fprintf(s.err, "crawler: %s left empty: %s\n", human.Plural(sums.Unfit, "cell"), sums.FirstUnfit)
-	}
-	return err
+	return t.Write(records, s.out)
 }
