@@ -118,7 +118,7 @@ func (w *world) crawlByTwo(cfg fetcher.Config, web *testweb.Web) {
 		w.t.Errorf("records: %v", err)
 	}
 	verdict := web.Judge(web.Log(), testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
-	if verdict.TooEarly+verdict.Disallowed+verdict.Unannounced+verdict.Unknown > 0 {
+	if verdict.TooEarly+verdict.Disallowed+verdict.Unannounced+verdict.Unknown+verdict.Trapped > 0 {
 		w.t.Errorf("manners: %v", verdict.Err())
 	}
 }

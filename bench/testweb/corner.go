@@ -34,6 +34,9 @@ type site struct {
 	host      string // with the port, if it has one
 	resources map[string]*resource
 	list      []string // paths that the root page links to; see addListed
+	// trap returns the resource at a path beyond the limits of a correct crawl, such as a
+	// page of an endless calendar. If trap is nil or returns nil, there is no resource.
+	trap func(path string) *resource
 }
 
 // role says whether a crawl should request a resource.
@@ -44,6 +47,7 @@ const (
 	optional             // requested and recorded, or not: crawlers differ in what they treat as a link
 	closed               // recorded, but never requested: robots.txt or the address forbids it
 	aside                // requested, but never recorded: robots.txt, and the targets of its redirects
+	trapped              // neither requested nor recorded: beyond the limits of a correct crawl
 )
 
 // A resource is one URL of a corner.
@@ -135,6 +139,12 @@ func (c *corners) find(host, path string) (t target, known bool) {
 	if found := s.resources[path]; found != nil {
 		return target{kind: aResource, resource: found}, true
 	}
+	if s.trap != nil {
+		if further := s.trap(path); further != nil {
+			further.role, further.host, further.path = trapped, s.host, path
+			return target{kind: aResource, resource: further}, true
+		}
+	}
 	return target{}, true
 }
 
@@ -143,11 +153,17 @@ func (s *site) add(path string, as role) *resource {
 	if s.resources[path] != nil {
 		panic("testweb: " + s.host + path + " is there already")
 	}
-	p := &resource{role: as, host: s.host, path: path, status: http.StatusOK, contentType: contentHTML, header: http.Header{}}
+	p := newResource()
+	p.role, p.host, p.path = as, s.host, path
 	p.want = Expectation{URL: p.url(), Outcome: "ok", Status: http.StatusOK, OrderFree: true, Optional: as == optional}
 	s.resources[path] = p
 	s.corners.resources = append(s.corners.resources, p)
 	return p
+}
+
+// newResource returns a resource without a path, for site.trap.
+func newResource() *resource {
+	return &resource{status: http.StatusOK, contentType: contentHTML, header: http.Header{}}
 }
 
 func (p *resource) url() string { return "http://" + p.host + p.path }
@@ -331,7 +347,7 @@ func (p *resource) answer(a *answer, try int) {
 // digest returns the SHA-256 of the part of p's body that a correct crawl reads. isRead
 // is false if the body is not judged.
 func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
-	if !p.want.isRead || p.role == aside {
+	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
 	hash := sha256.New()

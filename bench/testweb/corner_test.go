@@ -214,22 +214,27 @@ func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	}
 }
 
-// TestTraps checks that URLs beyond the limits of a correct crawl have no expected record,
-// that the judge reports requests for them, and that their links count as refused.
-func TestTraps(t *testing.T) {
+// TestTrapsGoOn requests URLs of traps, such as an endless calendar, that are beyond the
+// limits of a correct crawl. Each answer must have a further link. Such a URL must have no
+// expected record, and the judge must report the request as a fault.
+func TestTrapsGoOn(t *testing.T) {
 	w := cornerWeb(t, Calendar|Facets|RepeatedPaths|LongURLs)
 	for _, url := range []string{
 		"http://calendar.corner.test/cal/2036/01/", "http://calendar.corner.test/cal?year=2099&month=12",
 		"http://repeats.corner.test/" + strings.Repeat("a/b/", 5), "http://long.corner.test/" + strings.Repeat("x", 2048),
 		"http://facets.corner.test/shop?f0=a" + strings.Repeat("&f=1", 39),
 	} {
+		response, body := fetch(t, w, url)
+		if response.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("<a href=")) {
+			t.Errorf("%.80s answers %d %q, want 200 and a link", url, response.StatusCode, body)
+		}
 		if e, isExpected := w.Expect(url); isExpected {
 			t.Errorf("Expect(%.80q) = %+v, want no expectation", url, e)
 		}
 		host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 		v := w.Judge([]Request{{Host: host, Path: "/robots.txt"}, {Host: host, Path: "/" + path, Start: time.Second}}, Manners{})
-		if v.Unknown != 1 || v.Err() == nil {
-			t.Errorf("verdict on a request for %.80s: %+v, want Unknown 1 and an error", url, v)
+		if v.Trapped != 1 || v.Unknown != 0 || v.Err() == nil {
+			t.Errorf("verdict on a request for %.80s: %+v, want Trapped 1, Unknown 0 and an error", url, v)
 		}
 	}
 	for reason, want := range map[string]uint64{"calendar": 3, "parameters": 32, "repeated_path": 1, "too_long": 3} {
@@ -341,7 +346,7 @@ func TestCornerRequestsAreJudged(t *testing.T) {
 		{"links.corner.test", "/sitemap.xml", Verdict{}},
 	} {
 		v := w.Judge([]Request{{Host: c.host, Path: "/robots.txt"}, {Host: c.host, Path: c.path, Start: time.Second}}, Manners{})
-		if v.Disallowed != c.want.Disallowed || v.Unknown != c.want.Unknown || v.Unannounced != 0 {
+		if v.Disallowed != c.want.Disallowed || v.Unknown != c.want.Unknown || v.Trapped != 0 || v.Unannounced != 0 {
 			t.Errorf("%s%s: %+v, want %+v", c.host, c.path, v, c.want)
 		}
 	}

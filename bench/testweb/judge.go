@@ -47,7 +47,8 @@ type Verdict struct {
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
 	Unannounced int // hosts with a page that was requested before robots.txt
-	Unknown     int // requests for URLs that no page links to, or that are beyond the limits of a correct crawl
+	Unknown     int // requests for URLs that no page links to
+	Trapped     int // requests for URLs of traps that no crawl should follow
 
 	// Refetched counts requests that a crawl without a crash does not make. After a
 	// crash, the requests that were in flight are repeated.
@@ -68,6 +69,7 @@ func (v *Verdict) Err() error {
 		{v.Disallowed, "requests that robots.txt disallows"},
 		{v.Unannounced, "hosts asked before their robots.txt"},
 		{v.Unknown, "requests for unknown URLs"},
+		{v.Trapped, "requests within a trap"},
 	}, v.Examples)
 }
 
@@ -117,7 +119,7 @@ func (j *judge) observe(r *Request) {
 	case isRobots:
 		host.robotsAsked = true
 	case t.kind == unknown:
-		j.fault(&j.verdict.Unknown, r, "is not linked by any page, or beyond the limits of a correct crawl")
+		j.fault(&j.verdict.Unknown, r, "is not linked by any page")
 	case !host.robotsAsked:
 		host.robotsAsked = true // so that the fault is reported once for each host
 		j.fault(&j.verdict.Unannounced, r, "was asked for before robots.txt")
@@ -152,6 +154,9 @@ func (j *judge) observeGap(host *visited, r *Request) {
 // observeURL judges r by earlier requests for the same URL, and by the rules of
 // robots.txt.
 func (j *judge) observeURL(t target, r *Request) {
+	if t.kind == aResource && t.resource.role == trapped {
+		j.fault(&j.verdict.Trapped, r, "leads deeper into a trap")
+	}
 	if !t.isExpected() {
 		return
 	}

@@ -57,6 +57,12 @@ var sitemaps = hardship{
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
 		}).want.isRead = false // crawlers can stop at different points
 		s.pages("/only/first", "/only/last", "/only/before")
+		s.trap = func(path string) *resource {
+			if path == "/only/beyond" {
+				return newResource().html()
+			}
+			return nil
+		}
 	},
 }
 

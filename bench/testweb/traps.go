@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// calendar is a hardship: each month links to the next one, also the last month that a
-// correct crawl follows. There is a calendar with the month in the path, and one with the
-// month in the query. They begin near that last month, because a crawl of many months
+// calendar is a hardship: each month links to the next one without end. There is a
+// calendar with the month in the path, and one with the month in the query. They begin
+// near the last month that a correct crawl follows, because a crawl of many months
 // takes long. One link leads to a month before 1900.
 var calendar = hardship{
 	bit: Calendar, name: "calendar",
-	doc: "calendars whose next months lead too far ahead, in path and query",
+	doc: "calendars whose next month never ends, in path and query",
 	corner: func(c *corners) {
 		s := c.site("calendar.corner.test")
 		last := c.year + maxYearsAhead
@@ -29,6 +29,16 @@ var calendar = hardship{
 				byPath.refuses("calendar", 1)
 				byQuery.refuses("calendar", 1)
 			}
+		}
+		s.trap = func(path string) *resource {
+			var year, month int
+			for _, format := range []string{"/cal/%d/%d/", "/cal?year=%d&month=%d"} {
+				if n, _ := fmt.Sscanf(path, format, &year, &month); n == 2 {
+					year, month = year+month/12, month%12+1
+					return newResource().html(fmt.Sprintf("/cal/%d/%02d/", year, month), fmt.Sprintf("/cal?year=%d&month=%d", year, month))
+				}
+			}
+			return nil
 		}
 	},
 }
@@ -100,7 +110,7 @@ var tracking = hardship{
 // limit after a few pages.
 var facets = hardship{
 	bit: Facets, name: "facets",
-	doc: "a shop whose pages add too many parameters to the query",
+	doc: "a shop whose pages add parameters to the query without end",
 	corner: func(c *corners) {
 		const step = 8
 		s := c.site("facets.corner.test")
@@ -131,6 +141,13 @@ var facets = hardship{
 			}
 		}
 		fill("", 0)
+		s.trap = func(path string) *resource {
+			query, is := strings.CutPrefix(path, "/shop?f0=")
+			if !is {
+				return nil
+			}
+			return newResource().html(links("f0=" + query)...)
+		}
 	},
 }
 
@@ -152,6 +169,12 @@ var repeatedPaths = hardship{
 				p.refuses("repeated_path", 1)
 			}
 		}
+		s.trap = func(path string) *resource {
+			if strings.Count(path, "a/b/") <= maxRepeats {
+				return nil
+			}
+			return newResource().html("a/b/")
+		}
 	},
 }
 
@@ -162,7 +185,7 @@ const maxRepeats = 4
 // links whose length is at the limit or beyond it.
 var longURLs = hardship{
 	bit: LongURLs, name: "long-urls",
-	doc: "URLs that grow until they are too long, or are too long at once",
+	doc: "URLs that grow without end, or are too long at once",
 	corner: func(c *corners) {
 		const host = "long.corner.test"
 		s := c.site(host)
@@ -179,6 +202,12 @@ var longURLs = hardship{
 				break
 			}
 			path += next
+		}
+		s.trap = func(path string) *resource {
+			if len("http://"+host+path) <= maxURLBytes {
+				return nil
+			}
+			return newResource().html("and-on/")
 		}
 	},
 }
