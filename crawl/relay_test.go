@@ -115,7 +115,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink := newMemorySink()
 	sink.away = true
 	c := config(t, site(t))
-	c.Events, c.Grace = &events.Config{Sink: sink, Name: "index"}, 100*time.Millisecond
+	c.Events, c.Grace = &events.Config{Sink: sink, Name: "index"}, 2*time.Second
 	result := completed(t, c)
 	want := idsOf(t, attach(t, c))
 	if r := result.Report.Relays; len(r) != 1 || r[0].Events != uint64(len(want)) || r[0].Bytes == 0 || !strings.Contains(r[0].Away, "connection refused") {
