@@ -11,7 +11,7 @@ import (
 // Retried counts the results of a Retry.
 type Retried struct {
 	Accepted int // accepted by the sink, and removed from the dead letters
-	Refused  int // refused again, and kept
+	Refused  int // refused again, and kept with the new reason
 	Left     int // not sent, because the sink is unavailable or ctx ended
 }
 
@@ -20,9 +20,8 @@ type Retried struct {
 // unavailable, Retry stops with an error that wraps an *AwayError.
 //
 // The relay can run at the same time. The order of the dead letters relative to the events
-// that the relay sends is not defined. Retry removes the accepted events from the dead letters
-// once a second. If the process dies, events that were accepted in the last second stay dead
-// letters.
+// that the relay sends is not defined. Retry saves the answers of the sink once a second.
+// If the process dies, events that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
 	letters, err := progress.Dead(ctx, name)
 	if err != nil {
@@ -47,12 +46,13 @@ func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids .
 	return r.done, err
 }
 
-// retry is one call of Retry. It collects the accepted events that are still dead letters.
+// retry is one call of Retry. It collects the answers of the sink that are not saved yet.
 type retry struct {
 	progress Progress
 	name     string
 	done     Retried
 	accepted []string
+	refused  []DeadLetter
 	saved    time.Time
 }
 
@@ -61,7 +61,9 @@ func (r *retry) send(ctx context.Context, sink Sink, letter DeadLetter) error {
 	if len(errs) != 1 {
 		return fmt.Errorf("events: the sink answered %d of 1 events", len(errs))
 	}
-	if isRefused(errs[0]) {
+	if refusal, refused := errors.AsType[*RefusedError](errs[0]); refused {
+		letter.Reason, letter.At = refusal.Reason, time.Now().UTC()
+		r.refused = append(r.refused, letter)
 		r.done.Refused++
 		return nil
 	}
@@ -82,6 +84,11 @@ func (r *retry) save(ctx context.Context) error {
 			return fmt.Errorf("events: remove dead letters of relay %q: %w", r.name, err)
 		}
 	}
-	r.accepted, r.saved = nil, time.Now()
+	if len(r.refused) > 0 {
+		if err := r.progress.Revise(ctx, r.name, r.refused); err != nil {
+			return fmt.Errorf("events: keep why relay %q was refused again: %w", r.name, err)
+		}
+	}
+	r.accepted, r.refused, r.saved = nil, nil, time.Now()
 	return nil
 }

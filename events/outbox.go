@@ -71,6 +71,9 @@ type Progress interface {
 	Save(ctx context.Context, name string, cursor Cursor, letters []DeadLetter) error
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
+	// Revise changes stored dead letters. Each of them gets the Reason and At of the given
+	// letter with the same event id. Given letters that are no longer stored are ignored.
+	Revise(ctx context.Context, name string, letters []DeadLetter) error
 	// Discard removes the dead letters of the events with the given ids, or all dead
 	// letters if no ids are given. It returns the number of removed letters. The caller
 	// needs no lock.

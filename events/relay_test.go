@@ -235,8 +235,8 @@ func TestRefused(t *testing.T) {
 		if _, away := errors.AsType[*events.AwayError](err); !away || done != (events.Retried{Left: 1}) {
 			t.Errorf("Retry while the sink is away = %+v, %v; want 1 left and an AwayError", done, err)
 		}
-		if letters, _ := p.Dead(t.Context(), "r"); len(letters) != 1 || letters[0].Event.ID != bad[0] || letters[0].Reason != "no such page" {
-			t.Errorf("dead letters after Retry: %+v, want only %s, with its reason", letters, bad[0])
+		if letters, _ := p.Dead(t.Context(), "r"); len(letters) != 1 || letters[0].Event.ID != bad[0] || letters[0].Reason != "still no such page" {
+			t.Errorf("dead letters after Retry: %+v, want only %s, with its new reason", letters, bad[0])
 		}
 	})
 }

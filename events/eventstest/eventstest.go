@@ -227,6 +227,20 @@ func (p *Progress) Dead(_ context.Context, name string) ([]events.DeadLetter, er
 	return slices.Clone(p.dead[name]), nil
 }
 
+// Revise implements events.Progress.
+func (p *Progress) Revise(_ context.Context, name string, letters []events.DeadLetter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, old := range p.dead[name] {
+		for _, l := range letters {
+			if l.Event.ID == old.Event.ID {
+				p.dead[name][i].Reason, p.dead[name][i].At = l.Reason, l.At
+			}
+		}
+	}
+	return nil
+}
+
 // Discard implements events.Progress.
 func (p *Progress) Discard(_ context.Context, name string, ids ...string) (int, error) {
 	p.mu.Lock()

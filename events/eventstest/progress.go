@@ -3,6 +3,7 @@ package eventstest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/events"
@@ -96,13 +97,16 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 	if n, err := reopen().Discard(t.Context(), "a", want[0], want[4], "unknown"); err != nil || n != 2 {
 		t.Errorf("Discard of two letters = %d, %v; want 2", n, err)
 	}
+	discarded := want[0]
 	want = append(want[1:4:4], want[5:]...)
+	check(want)
+	reviseLetters(t, p, want[1], discarded)
 	check(want)
 	if after, _ := cursorOf(t, p, "a"); !after.At.Equal(before.At) {
 		t.Errorf("after changes of dead letters, the time of the cursor is %v, want the old one, %v", after.At, before.At)
 	}
 	more := Event(50, hosts)
-	must(t, p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x\x00y", At: more.Time}}))
+	must(t, p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x", At: more.Time}}))
 	want = append(want, more.ID)
 	check(want)
 	if n, err := p.Discard(t.Context(), "a"); err != nil || n != len(want) {
@@ -111,6 +115,26 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 	check(nil)
 	if letters, err := p.Dead(t.Context(), "b"); err != nil || len(letters) != 10 {
 		t.Errorf("the other relay has %d dead letters, %v; want 10", len(letters), err)
+	}
+}
+
+// reviseLetters calls Revise with two dead letters: the one with the given id, and one that
+// was discarded before. It checks that the first one has its new reason, and that the
+// discarded one is not stored again.
+func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
+	t.Helper()
+	letters, err := p.Dead(t.Context(), "a")
+	i := slices.IndexFunc(letters, func(l events.DeadLetter) bool { return l.Event.ID == id })
+	if err != nil || i < 0 {
+		t.Fatalf("dead letter %s is not among the %d letters (%v)", id, len(letters), err)
+	}
+	letters[i].Reason = "still\x00not"
+	gone := letters[i]
+	gone.Event.ID = discarded
+	must(t, p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}))
+	again, err := p.Dead(t.Context(), "a")
+	if err != nil || len(again) != len(letters) || strings.ReplaceAll(again[i].Reason, "\x00", "") != "stillnot" {
+		t.Errorf("after Revise there are %d letters (%v), want %d; one is %+v, want its new reason", len(again), err, len(letters), again[i])
 	}
 }
 

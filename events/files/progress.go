@@ -275,32 +275,57 @@ func (p *Progress) read(name string, s state) (letters []events.DeadLetter, err 
 	return letters, nil
 }
 
-// Discard implements events.Progress. It writes the letters that are left to a new file.
-func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
-	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
-		return 0, err
+// Revise implements events.Progress.
+func (p *Progress) Revise(ctx context.Context, name string, letters []events.DeadLetter) error {
+	revised := make(map[string]*events.DeadLetter)
+	for i := range letters {
+		revised[letters[i].Event.ID] = &letters[i]
 	}
+	return p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
+		for i := range all {
+			if l := revised[all[i].Event.ID]; l != nil {
+				all[i].Reason, all[i].At = l.Reason, l.At
+			}
+		}
+		return all
+	})
+}
+
+// Discard implements events.Progress.
+func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
 	unwanted := make(map[string]bool)
 	for _, id := range ids {
 		unwanted[id] = true
 	}
-	err = p.update(ctx, name, func(s *state) error {
+	err = p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
+		removed = len(all)
+		all = slices.DeleteFunc(all, func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
+		removed -= len(all)
+		return all
+	})
+	return removed, err
+}
+
+// rewrite changes the dead letters of a relay, in one step. It does not call the function
+// edit if there are no dead letters.
+func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
+	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
+		return err
+	}
+	return p.update(ctx, name, func(s *state) error {
 		letters, err := p.read(name, *s)
 		if err != nil {
 			return err
 		}
-		removed = len(letters)
-		letters = slices.DeleteFunc(letters, func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
-		removed -= len(letters)
-		text, err := lines(letters)
+		left := edit(letters)
+		text, err := lines(left)
 		if err != nil {
 			return err
 		}
 		s.Letters++
-		s.Dead, s.LetterBytes = uint64(len(letters)), int64(len(text))
+		s.Dead, s.LetterBytes = uint64(len(left)), int64(len(text))
 		return replace(p.letters(name, s.Letters), text)
 	})
-	return removed, err
 }
 
 // replace replaces the content of a file.

@@ -62,6 +62,15 @@ func scanLetter(row pgx.CollectableRow) (l events.DeadLetter, err error) {
 	return l, err
 }
 
+// Revise implements events.Progress.
+func (o Outbox) Revise(ctx context.Context, name string, dead []events.DeadLetter) error {
+	ids, reasons, times := make([]string, len(dead)), make([]string, len(dead)), make([]time.Time, len(dead))
+	for i, l := range dead {
+		ids[i], reasons[i], times[i] = l.Event.ID, storable(l.Reason), l.At
+	}
+	return o.exec(ctx, "revise dead letters", o.sql("revise_letters"), o.crawl, name, ids, reasons, times)
+}
+
 // Discard implements events.Progress.
 func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
 	if len(ids) == 0 {

@@ -1,0 +1,7 @@
+-- revise_letters.sql: change the reasons and times of dead letters of a relay.
+-- $1  crawl   $2  name of the relay
+-- $3  ids of events   $4  reasons   $5  times, parallel arrays; ids are distinct
+UPDATE crawler.dead_letter AS d
+SET reason = t.reason, refused = t.refused
+FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS t(id, reason, refused)
+WHERE d.crawl = $1 AND d.relay = $2 AND d.id = t.id;
