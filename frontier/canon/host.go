@@ -128,16 +128,6 @@ func domainToASCII(domain string) (string, error) {
 	return result, nil
 }
 
-// lowerASCII returns s with its ASCII letters in lower case. It leaves all other letters to
-// IDNA.
-func lowerASCII(s string) string {
-	b := []byte(s)
-	for i := range b {
-		b[i] = lower(b[i])
-	}
-	return string(b)
-}
-
 // amend maps the characters that Unicode 15.1 to 17 map differently from Unicode
 // 15.0: the capital ß, capital letters whose small letters were added to Unicode later,
 // five ideographs, and format characters, which later versions drop. With Go 1.26,

@@ -15,7 +15,11 @@ func (e *Explanation) WriteTo(w io.Writer) (int64, error) {
 	var t text
 	t.line("url", e.Raw)
 	for _, s := range e.Steps {
-		t.line("", string(s.Rule)+" → "+s.After)
+		rule := string(s.Rule)
+		if s.Detail != "" {
+			rule += " (" + s.Detail + ")"
+		}
+		t.line("", rule+" → "+s.After)
 	}
 	t.line("canonical", e.Canonical)
 	t.line("fingerprint", e.Fingerprint)
