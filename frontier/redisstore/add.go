@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,18 +12,13 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/recent"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // adder is the part of a Store that adds items.
 type adder struct {
-	// seen caches fingerprints of bulk URLs that are known. It is nil while an epoch begins, and if
-	// Config.SeenCache is NoSeenCache.
-	seen     atomic.Pointer[recent.Keys]
-	changing sync.Mutex // held while an epoch begins
-
-	added string // field of partition.meta that counts the items that this worker adds
+	seen  *seenCache // nil means that there is no cache
+	added string     // field of partition.meta that counts the items that this worker adds
 
 	// acknowledged counts, by partition, the items for which callers of this process got the
 	// answer Added.
@@ -33,19 +27,10 @@ type adder struct {
 }
 
 // changeEpoch calls startEpoch, which starts a new epoch of a server. It also drops all answers
-// that this process has cached. Who sees the new epoch finds none of the earlier answers.
+// that this process has cached.
 func (s *Store) changeEpoch(startEpoch func()) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	s.seen.Store(nil)
-	startEpoch()
+	s.seen.change(startEpoch)
 	s.forgetKeys()
-}
-
-// isSeen reports whether the cache has a fingerprint.
-func (s *Store) isSeen(print bloomstore.Fingerprint) bool {
-	cache := s.seen.Load()
-	return cache != nil && cache.Has(string(print[:]))
 }
 
 // ask is one offer that a server must answer.
@@ -155,7 +140,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bo
 		}
 		got.parts[i] = a.part
 		ep := n.epoch.Load() // loaded before the cache is read, because a new epoch empties the cache
-		if links && !a.exact && !a.sampled && s.isSeen(a.print) {
+		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
 			got.verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
 			got.rely(a.part, ep)
 			continue

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
-	"github.com/bloomfrontier/crawler/internal/recent"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
@@ -49,11 +48,9 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 		MaxSize: maxGroupAsks, Parallel: maxGroups, Go: s.spawn,
 		Commit: func(ctx context.Context, offerings []*offering) {
 			g := groups.Get().(*group)
-			cache := s.seen.Load() // read before any server is asked
+			generation := s.seen.generation() // read before any server is asked
 			g.decide(ctx, offerings)
-			if cache != nil {
-				s.remember(cache, n, offerings)
-			}
+			s.remember(n, offerings, generation)
 			groups.Put(g)
 		},
 	})
@@ -200,16 +197,16 @@ func (a *ask) exempt(reason frontier.Reason) bool {
 	return a.owed || reason == frontier.ReasonQueueFull && !a.link
 }
 
-// remember adds seen fingerprints to a cache, except those of partitions that moved to another
-// node meanwhile. If an epoch began meanwhile, the cache is no longer used.
-func (s *Store) remember(cache *recent.Keys, n *node, offerings []*offering) {
+// remember adds seen fingerprints to the cache, except those of partitions that moved to
+// another node meanwhile.
+func (s *Store) remember(n *node, offerings []*offering, generation uint64) {
 	single := s.nodes.single != nil
 	for _, o := range offerings {
 		for i := range o.asks {
 			a := &o.asks[i]
 			known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == n)
 			if known && !a.exact && !a.sampled {
-				cache.Add(string(a.print[:]))
+				s.seen.add(a.print, generation)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestEpochEndsWithTheServer(t *testing.T) {
 	page := testPages("a.test", 0, 1)
 	mustAdd(t, s, page)
 	print := s.hasher.Fingerprint(page[0].URL)
-	if !print.Sampled() && !s.isSeen(print) {
+	if !print.Sampled() && !s.seen.has(print) {
 		t.Error("the seen cache has no page that was added")
 	}
 	if err := server.Restart(); err != nil {
@@ -56,7 +56,7 @@ func TestEpochEndsWithTheServer(t *testing.T) {
 	if now := s.mustRun(t, confirmCall(s, nil)); now == old || now.run == old.run {
 		t.Errorf("after a restart the epoch is %q, as before, want a new one", now.run)
 	}
-	if s.isSeen(print) {
+	if s.seen.has(print) {
 		t.Error("the seen cache outlived the epoch")
 	}
 	if got := mustAdd(t, s, page)[0].Answer; got != frontier.Seen {

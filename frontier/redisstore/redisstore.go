@@ -62,7 +62,7 @@ type Config struct {
 
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
 	Wait      int              // number of replicas that must confirm added items; 0 means none
-	SeenCache int              // maximum number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
+	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
 	Now       func() time.Time // for tests; nil means the servers' clocks
 	Logger    *slog.Logger     // nil discards
 
@@ -217,6 +217,7 @@ func newStore(cfg Config) *Store {
 		return s.client.Close()
 	})
 	s.added = fieldAdded + "0"
+	s.seen = newSeenCache(cfg.SeenCache)
 	s.quota, s.records = s.newQuotaQueue(), s.newRecordQueue()
 	return s
 }

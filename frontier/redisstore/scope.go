@@ -58,13 +58,10 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 // They take some megabytes.
 const rememberedKeys = 1 << 18
 
-// forgetKeys empties the caches of scope keys, quota keys and seen fingerprints. A call reads the
-// pointer to a cache before it asks a server. If the caches are emptied meanwhile, the call adds its
-// keys to the old cache, which no later call reads.
+// forgetKeys empties the caches of scope keys and quota keys. A call reads the pointer to a cache
+// before it asks a server. If the caches are emptied meanwhile, the call adds its keys to the old
+// cache, which no later call reads.
 func (s *Store) forgetKeys() {
 	s.scope.Store(recent.New(rememberedKeys))
 	s.members.Store(recent.New(rememberedKeys))
-	if s.cfg.SeenCache > 0 {
-		s.seen.Store(recent.New(s.cfg.SeenCache / 2)) // holds up to twice as many
-	}
 }
