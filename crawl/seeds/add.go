@@ -38,17 +38,13 @@ func Add(ctx context.Context, r *Reader, to Adder, notes io.Writer) (crawl.SeedC
 		if len(batch) == 0 {
 			return nil
 		}
-		texts := make([]string, len(batch))
-		for i, line := range batch {
-			texts[i] = line.Text
-		}
 		call := to.Seed
 		if batch[0].Source == argument {
 			call = to.SeedChecked
 		}
 		var answers []crawl.SeedAnswer
 		if err := untilAvailable(ctx, notes, "seeds wait", func() (err error) {
-			answers, err = call(ctx, texts)
+			answers, err = call(ctx, texts(batch))
 			return err
 		}); err != nil {
 			return err

@@ -38,14 +38,10 @@ func MarkSeen(ctx context.Context, r *Reader, to Marker, notes io.Writer) (Known
 		}
 	}
 	flush := func() error {
-		texts := make([]string, len(batch))
-		for i, line := range batch {
-			texts[i] = line.Text
-		}
 		var faults []error
 		err := untilAvailable(ctx, notes, "known URLs wait", func() (err error) {
 			var fresh int
-			fresh, faults, err = to.MarkSeen(ctx, texts)
+			fresh, faults, err = to.MarkSeen(ctx, texts(batch))
 			known.Fresh += uint64(fresh) // also before an error, because a repeated call finds these URLs marked
 			return err
 		})

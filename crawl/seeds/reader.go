@@ -27,6 +27,15 @@ type Line struct {
 	Source string // "argument", or FILE:LINE
 }
 
+// texts returns the URLs of lines.
+func texts(lines []Line) []string {
+	urls := make([]string, len(lines))
+	for i, line := range lines {
+		urls[i] = line.Text
+	}
+	return urls
+}
+
 // argument is the source of an argument.
 const argument = "argument"
 
