@@ -100,7 +100,7 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 	address := site(t)
 	for _, args := range [][]string{
 		nil,
-		{"--delay", "90s", "--urls", "12345", "--fpr", "0.1%", "--growth", "off", "--latency-factor", "0.5"},
+		{"--delay", "90s", "--urls", "12345", "--fpr", "0.1%", "--growth", "off", "--latency-factor", "0.5", "--robots", "ignore"}, // no wait after robots.txt
 		{"--include", "a,b", "--include", `"q"`, "--exclude", "x y", "--strip-param", "-", "--keep-param", "sid"},
 		{"--scope", "domain", "--host-key", "domain", "--robots", "ignore", "--max-per-host", "10k", "--max-depth", "0", "--sort-query"},
 		{"--max-hosts-per-domain", "0", "--max-url-bytes", "0", "--max-path-repeats", "0", "--max-params", "7", "--max-years-ahead", "0", "--allow-port", "25,26"},
