@@ -425,7 +425,7 @@ func TestConnections(t *testing.T) {
 			cfg := tc.cfg
 			cfg.Brokers, cfg.Create, cfg.Timeout = []string{kfake.Start(t, tc.server).Addr()}, true, 20*time.Second
 			if tc.away != "" {
-				cfg.Timeout = time.Second
+				cfg.Timeout = 5 * time.Second
 			}
 			err := open(t, cfg).Send(t.Context(), batch)[0]
 			_, away := errors.AsType[*events.AwayError](err)
