@@ -78,9 +78,8 @@ func createJournal(name string, id [16]byte, generation uint64) (*journal, error
 
 // openJournal opens a journal and calls replay for each of its fingerprints. If a kill or
 // a power failure has left the last record incomplete, openJournal removes that record.
-// It also removes a last record with a wrong checksum, because a power failure can leave such
-// a record. For other damage it returns ErrFilterLost, unless a wrong number of fingerprints
-// makes a record near the end look incomplete.
+// It also removes a last record with wrong fingerprints or a wrong checksum, because a power
+// failure can leave such a record. For any other damage it returns ErrFilterLost.
 func openJournal(name string, id [16]byte, generation uint64,
 	replay func(bloomstore.Fingerprint) error) (_ *journal, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -114,6 +113,13 @@ func openJournal(name string, id [16]byte, generation uint64,
 		return nil, fmt.Errorf("%w: damaged at byte %d of %d", bloomstore.ErrFilterLost, good, size)
 	}
 	if size > good {
+		rest := make([]byte, size-good)
+		if _, err := f.ReadAt(rest, good); err != nil {
+			return nil, err
+		}
+		if j.onlyCountWrong(rest) {
+			return nil, fmt.Errorf("%w: the number of fingerprints at byte %d is damaged", bloomstore.ErrFilterLost, good)
+		}
 		// Sync, because a rest of the old record after a new one would look like damage.
 		if err := errors.Join(f.Truncate(good), f.Sync()); err != nil {
 			return nil, err
@@ -134,7 +140,7 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 			return validBytes, torn(err)
 		}
 		n := le.Uint32(head)
-		if n == 0 || n > uint32(groupLines) {
+		if !validCount(n) {
 			return validBytes, nil
 		}
 		size := int(n) * printBytes
@@ -157,6 +163,35 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 		validBytes += int64(recordBytes + size)
 	}
 }
+
+// onlyCountWrong reports whether rest begins with a record that is complete except for its
+// number of fingerprints. A crash leaves no such record: the number and the checksum are in the
+// same sector of a disk, because their position is a multiple of 8. The argument rest follows the
+// last valid record.
+//
+// The record ends where rest ends, or where the next record begins. So onlyCountWrong tries all
+// numbers of fingerprints. It computes no checksum for a number if the record would be followed
+// by four bytes that cannot be the number of fingerprints of the next record.
+func (j *journal) onlyCountWrong(rest []byte) bool {
+	if len(rest) < recordBytes {
+		return false
+	}
+	le := binary.LittleEndian
+	want, prints := le.Uint32(rest[4:]), rest[recordBytes:]
+	for n := 1; n*printBytes <= len(prints); n++ {
+		body, next := prints[:n*printBytes], prints[n*printBytes:]
+		if len(next) >= 4 && !validCount(le.Uint32(next)) {
+			continue
+		}
+		if crc32.Update(crc32.Update(j.sum, castagnoli, le.AppendUint32(nil, uint32(n))), castagnoli, body) == want {
+			return true
+		}
+	}
+	return false
+}
+
+// validCount reports whether a record can have n fingerprints.
+func validCount(n uint32) bool { return n > 0 && n <= uint32(groupLines) }
 
 // onlyZeros returns ErrFilterLost if r has a byte other than zero. The record before r is
 // damaged and begins at the given byte of the file. A record is written only after the one

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -310,6 +311,33 @@ func TestDamageInShortJournal(t *testing.T) {
 	}
 	if now := read(t, name); !bytes.Equal(now, damaged) {
 		t.Errorf("the damaged journal was cut from %d to %d bytes", len(damaged), len(now))
+	}
+}
+
+// TestDamagedCount: if the number of fingerprints of a record is damaged, the set is refused,
+// whatever the wrong number is. The record is not removed as one that a crash left incomplete.
+func TestDamagedCount(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, numbered(journalPrefix, 0, ""))
+	mustDedup(t, urls(10), Config{Dir: dir, Settings: exact})
+	last := len(read(t, name))
+	mustDedup(t, urls(20), stored(t, dir))
+	intact := read(t, name)
+	for _, at := range []int{headerBytes, last} {
+		for _, wrong := range []uint32{0, 1, 9, 11, 12, 100, uint32(groupLines), 1 << 31} {
+			damaged := bytes.Clone(intact)
+			binary.LittleEndian.PutUint32(damaged[at:], wrong)
+			write(t, name, damaged)
+			got, err := dedup(t.Context(), urls(20), stored(t, dir))
+			if where := fmt.Sprintf("byte %d ", at); !errors.Is(err, bloomstore.ErrFilterLost) ||
+				!strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), where) {
+				t.Errorf("number %d at byte %d: %v, %d URLs printed, want ErrFilterLost, the name and %q",
+					wrong, at, err, strings.Count(got.out, "\n"), where)
+			}
+			if now := read(t, name); !bytes.Equal(now, damaged) {
+				t.Errorf("number %d at byte %d: the damaged journal was cut from %d to %d bytes", wrong, at, len(damaged), len(now))
+			}
+		}
 	}
 }
 
