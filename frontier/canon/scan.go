@@ -10,9 +10,8 @@ import (
 // This file is the fast path of Join: one pass over the reference appends the canonical
 // form to a buffer on the caller's stack. The fast path returns tooOdd for rare
 // references, such as those with tabs or newlines inside, with "http:" but without
-// "//", with userinfo, or with an IPv6 address or a malformed host. Join leaves these
-// references to the slow path, which is the method joinSlow. Fuzz targets compare the
-// two paths.
+// "//", or with an empty or malformed host. Join leaves these references to the slow
+// path, which is the method joinSlow. Fuzz targets compare the two paths.
 //
 // The functions of this file take the buffer and return it, as append does, because a
 // buffer stored through a pointer would be moved to the heap.
@@ -41,7 +40,7 @@ func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 		case len(rest) < 3 || !isSlash(rest[0]) || !isSlash(rest[1]) || len(ref) > maxRef:
 			return buf, tooOdd
 		}
-		return b.appendAuthority(append(buf, "https"[:len(scheme)]...), rest[2:])
+		return b.appendAuthority(append(buf, "https"[:len(scheme)]...), base, rest[2:])
 	}
 	if base.IsZero() || len(ref) > maxRef {
 		return buf, tooOdd
@@ -55,20 +54,49 @@ func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 	case !isSlash(ref[0]):
 		return b.appendPath(append(buf, base.directory()...), ref)
 	case len(ref) > 1 && isSlash(ref[1]):
-		return b.appendAuthority(append(buf, base.Scheme()...), ref[2:])
+		return b.appendAuthority(append(buf, base.Scheme()...), base, ref[2:])
 	default:
 		buf = append(append(buf, base.Origin()...), '/')
 		return b.appendPath(buf, ref[1:])
 	}
 }
 
-// appendAuthority appends "://", host, port, path and query to buf, which holds the
-// scheme. s begins with the authority. The outcome is tooOdd if the authority has userinfo,
-// an unusual port, a host that parseName refuses, or a host with ASCII characters other
-// than letters, digits, '-', '_' and '.'.
-func (b *builder) appendAuthority(buf []byte, s string) ([]byte, outcome) {
+// appendAuthority appends "://", host, port, path and query to buf, which holds
+// the scheme. s begins with the authority.
+func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outcome) {
 	scheme := string(buf) // "http" or "https"
 	buf = append(buf, "://"...)
+	host, done := len(buf), false
+	if same := base.authority(); same != "" && strings.HasPrefix(s, same) &&
+		endsAuthority(s[len(same):]) && scheme == base.Scheme() {
+		buf = append(buf, same...)
+		b.hostEnd = host + len(base.Host())
+		s = s[len(same):]
+	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
+		text := s[:authorityLen(s)]
+		h, port, err := parseAuthority(scheme, text)
+		if err != nil || text[len(text)-1] <= ' ' { // parseAuthority would trim a space at the end
+			return buf, tooOdd
+		}
+		buf = append(buf[:host], h...)
+		b.hostEnd = len(buf)
+		if port != "" {
+			buf = append(append(buf, ':'), port...)
+		}
+		s = s[len(text):]
+	}
+	b.path = len(buf)
+	if s != "" && isSlash(s[0]) {
+		s = s[1:]
+	}
+	return b.appendPath(append(buf, '/'), s)
+}
+
+// appendPlain appends host and port of the authority at the start of s. rest is the text
+// after them. plain is false if the authority has userinfo, an unusual port, a host that
+// parseName refuses, or a host with ASCII characters other than letters, digits, '-', '_'
+// and '.'. In this case rest is s, and the caller must drop the bytes that were appended.
+func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {
 		buf = append(buf, hostByte[s[i]])
@@ -78,7 +106,7 @@ func (b *builder) appendAuthority(buf []byte, s string) ([]byte, outcome) {
 		i = nameLen(s)
 		name, err := parseName(s[:i])
 		if err != nil {
-			return buf, tooOdd
+			return buf, s, false
 		}
 		buf = append(buf[:host], name...)
 	}
@@ -89,22 +117,17 @@ func (b *builder) appendAuthority(buf []byte, s string) ([]byte, outcome) {
 			port = 10*port + int(s[i+n]-'0')
 		}
 		if port > 65535 || n > 1 && s[i] == '0' {
-			return buf, tooOdd
+			return buf, s, false
 		}
 		if n > 0 && !(port == 80 && scheme == "http") && !(port == 443 && scheme == "https") {
 			buf = append(append(buf, ':'), s[i:i+n]...)
 		}
 		i += n
 	}
-	s = s[i:]
-	if !endsAuthority(s) {
-		return buf, tooOdd
+	if !endsAuthority(s[i:]) {
+		return buf, s, false
 	}
-	b.path = len(buf)
-	if s != "" && isSlash(s[0]) {
-		s = s[1:]
-	}
-	return b.appendPath(append(buf, '/'), s)
+	return buf, s[i:], true
 }
 
 // appendPath appends the path and the query that s begins with, and resolves the dot

@@ -63,6 +63,9 @@ func (u URL) host() int {
 	}
 }
 
+// authority returns host and port, as they are in the URL.
+func (u URL) authority() string { return u.s[u.host():u.path] }
+
 // directory returns the URL up to and including the last "/" of its path.
 func (u URL) directory() string {
 	s := u.withoutQuery()
