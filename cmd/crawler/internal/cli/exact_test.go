@@ -67,7 +67,7 @@ func TestExactConfig(t *testing.T) {
 	if err := l.adopt(frontier.Settings{"exact": string(rules)}, "test"); err != nil || again.exact.Name(4) != "gov" {
 		t.Errorf("adopted rules %q (%v), want class gov among them", again.exact.GetSlice(), err)
 	}
-	for _, wrong := range []string{"exact: {gov: [a]}", "exact: [[seeds]]", "exact: [{'a b': all}]", "window: {seeds: [1h]}", "exact: [seeds, seeds]"} {
+	for _, wrong := range []string{"exact: {gov: [a]}", "exact: [[seeds]]", "exact: [{'a b': all}]", "exact: [{host=*.gov: gov}]", "window: {seeds: [1h]}", "exact: [seeds, seeds]"} {
 		if err := os.WriteFile(name, []byte(wrong), 0o644); err != nil {
 			t.Fatal(err)
 		}

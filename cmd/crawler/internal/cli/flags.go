@@ -14,7 +14,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/crawl/memlimit"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"

@@ -228,7 +228,8 @@ func texts(node *yaml.Node, separator string) (values []string, err error) {
 		return []string{node.Value}, nil
 	case node.Kind == yaml.MappingNode && separator != "":
 		for name, text := range pairs(node) {
-			if text.Kind != yaml.ScalarNode {
+			swapped := separator == ": " && strings.Contains(name.Value, "=") // a rule such as host=*.gov before a name
+			if text.Kind != yaml.ScalarNode || swapped {
 				return nil, fault
 			}
 			values = append(values, name.Value+separator+text.Value)
