@@ -123,8 +123,14 @@ func (p *Postgres) Validate() error {
 	return err
 }
 
-// Where returns the database's URL without secrets.
-func (p *Postgres) Where() string { return withoutSecrets(p.URL) }
+// Where returns the database's URL without secrets. If the URL is not valid, Where returns
+// "postgres", because it is not known where the secrets are in it.
+func (p *Postgres) Where() string {
+	if p.Validate() != nil {
+		return "postgres"
+	}
+	return withoutSecrets(p.URL)
+}
 
 // withoutSecrets returns a URL without its user and its query. A password can contain
 // any character, so everything up to the last @ is removed.

@@ -33,5 +33,8 @@ func TestPostgresPassword(t *testing.T) {
 		if err := (&Postgres{URL: text}).Validate(); err == nil || !strings.Contains(err.Error(), wantPostgres) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("Validate of %s = %v, want %q", text, err, wantPostgres)
 		}
+		if where := (&Postgres{URL: text}).Where(); where != "postgres" {
+			t.Errorf("%s is shown as %s, want postgres", text, where)
+		}
 	}
 }
