@@ -28,8 +28,8 @@ var comparison = regexp.MustCompile(`^\s*('[^']*'|"[^"]*"|[^\s=!<>~'"]+)\s*(!=|!
 //	status >= 400 and url ~ /tag/
 //
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
-// !~ is a regular expression of package regexp. Text with white space needs quotes, '…'
-// or "…".
+// !~ is a regular expression of package regexp. A value with white space, or with = or a quote
+// at its beginning, needs quotes: '…' or "…".
 //
 // A comparison with a member that the record does not have is false. But != and !~ are always
 // the opposites of = and ~, so they are true in this case. An absent bool is false. Members
@@ -40,7 +40,7 @@ func (s *Schema) Condition(text string) (*Condition, error) {
 	for rest, more := text, true; more; {
 		parts := comparison.FindStringSubmatch(rest)
 		if parts == nil {
-			return nil, fmt.Errorf("at %q: want COLUMN OPERATOR VALUE, with \"and\" between two of them, and quotes around text with spaces", rest)
+			return nil, fmt.Errorf("at %q: want COLUMN OPERATOR VALUE, with \"and\" between two of them, and quotes around a value with spaces or with = at its beginning", rest)
 		}
 		c, err := s.Column(unquote(parts[1]))
 		if err != nil {
