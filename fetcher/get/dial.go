@@ -1,7 +1,6 @@
 package get
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -135,12 +134,13 @@ func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *
 // leastTry is the shortest time limit for an attempt to connect to one address.
 const leastTry = 2 * time.Second
 
-// inTurn tries ips one after the other until it is connected to one of them. It tries IPv4
-// addresses first, because many machines have IPv6 addresses but no way to the IPv6
-// internet. Each address gets an equal share of the time until the deadline of ctx, but at
-// least leastTry. If no attempt succeeds, inTurn returns the first error.
+// inTurn tries ips one after the other until it is connected to one of them. IPv4 and IPv6
+// addresses alternate, so that the second attempt helps where one of the two does not work at
+// all. An IPv4 address is first, because many machines have IPv6 addresses but no way to the
+// IPv6 internet. Each address gets an equal share of the time until the deadline of ctx, but
+// at least leastTry. If no attempt succeeds, inTurn returns the first error.
 func inTurn(ctx context.Context, ips []netip.Addr, connect func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, netip.Addr, error) {
-	ips = slices.SortedStableFunc(slices.Values(ips), func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
+	ips = alternate(ips)
 	deadline, _ := ctx.Deadline() // dial has set one
 	var failed error
 	for i, ip := range ips {
@@ -159,6 +159,25 @@ func inTurn(ctx context.Context, ips []netip.Addr, connect func(context.Context,
 		}
 	}
 	return nil, netip.Addr{}, failed
+}
+
+// alternate returns ips with IPv4 and IPv6 addresses by turns, as long as there are both. The
+// first is an IPv4 address if there is one.
+func alternate(ips []netip.Addr) []netip.Addr {
+	var ipv4, ipv6, all []netip.Addr
+	for _, ip := range ips {
+		if ip.Is4() {
+			ipv4 = append(ipv4, ip)
+		} else {
+			ipv6 = append(ipv6, ip)
+		}
+	}
+	next, other := ipv4, ipv6
+	for len(next) > 0 {
+		all = append(all, next[0])
+		next, other = other, next[1:]
+	}
+	return append(all, other...)
 }
 
 // permitted returns the addresses of host that may be dialled. If there is none, it

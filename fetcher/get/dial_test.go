@@ -88,13 +88,15 @@ var rebinding = map[string]resolvetest.Answer{
 	"only inside":  func(string, int) []netip.Addr { return []netip.Addr{inside} },
 }
 
-// forget makes c query the name server for its next connection.
-func forget(t *testing.T, c *Client, server string) {
+// forgetful makes c query the name server for each look-up, also for a second one within a
+// connection.
+func forgetful(t *testing.T, c *Client, server string) {
 	t.Helper()
 	resolver, err := resolve.New(server)
 	if err != nil {
 		t.Fatal(err)
 	}
+	resolver.TTL = 1
 	c.dialer.resolver = resolver
 }
 
@@ -116,14 +118,14 @@ func TestRebindingStaysOutside(t *testing.T) {
 					server := resolvetest.Serve(t, answer)
 					config.DNS = server.Addr
 					c := guarded(t, config)
+					if !remember {
+						forgetful(t, c, server.Addr)
+					}
 					came := 0
 					if err := c.CheckHost(t.Context(), "rebind.test"); (err == nil) == strings.Contains("only inside mapped", name) {
 						t.Errorf("CheckHost: %v, want an error exactly if all addresses are inside", err)
 					}
 					for range 6 {
-						if !remember {
-							forget(t, c, server.Addr)
-						}
 						r, err := c.Get(t.Context(), Request{URL: "http://rebind.test:" + place.port})
 						refused := new(AddressError)
 						if err == nil {
@@ -194,8 +196,10 @@ func TestAddressesInTurn(t *testing.T) {
 		"IPv4 fails":           {map[string]behaviour{"1.1.1.1": {fails: true}}, "::1 1.1.1.1", "::1", 0},
 		"second of a family":   {map[string]behaviour{"1.1.1.1": {fails: true}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 0},
 		"one of two is silent": {map[string]behaviour{"1.1.1.1": {after: slow}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 5 * time.Second},
-		"all fail":             {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {fails: true}}, "::1 1.1.1.1", "", 0},
-		"all are silent":       {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: slow}}, "::1 1.1.1.1", "", 10 * time.Second},
+		"all of IPv4 is silent": {map[string]behaviour{"1.1.1.1": {after: slow}, "1.1.1.2": {after: slow}, "1.1.1.3": {after: slow}, "1.1.1.4": {after: slow}, "1.1.1.5": {after: slow}},
+			"1.1.1.1 1.1.1.2 1.1.1.3 1.1.1.4 1.1.1.5 ::1", "::1", 2 * time.Second},
+		"all fail":       {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {fails: true}}, "::1 1.1.1.1", "", 0},
+		"all are silent": {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: slow}}, "::1 1.1.1.1", "", 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	defaultTTL         = 5 * time.Minute // how long the addresses of a name are kept
-	defaultNegativeTTL = time.Minute     // how long the answer "this name does not exist" is kept
-	defaultMaxNames    = 200_000         // names that are kept at once, about 150 bytes for each
-	defaultParallel    = 256             // look-ups at the same time
+	defaultTTL         = 5 * time.Minute
+	defaultNegativeTTL = time.Minute // how long the answer "this name does not exist" is kept
+	defaultMaxNames    = 200_000     // names that are kept at once, about 150 bytes for each
+	defaultParallel    = 256         // look-ups at the same time
 )
 
 // ErrServer reports that the name server does not answer, even for a name that it
@@ -38,8 +38,11 @@ const maxAddrs = 16
 // returns the time to live from the name server. The only error that it keeps is that a name
 // does not exist.
 type Resolver struct {
-	ttl, negativeTTL time.Duration
-	maxNames         int
+	// TTL is how long the addresses of a name are kept. New sets it to 5 minutes. It may be
+	// changed before the first look-up.
+	TTL         time.Duration
+	negativeTTL time.Duration
+	maxNames    int
 
 	server  string // with its port; empty means the system's
 	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
@@ -71,7 +74,7 @@ type answer struct {
 // in both cases.
 func New(server string) (*Resolver, error) {
 	r := &Resolver{
-		ttl: defaultTTL, negativeTTL: defaultNegativeTTL, maxNames: defaultMaxNames,
+		TTL: defaultTTL, negativeTTL: defaultNegativeTTL, maxNames: defaultMaxNames,
 		asking: make(chan struct{}, defaultParallel), young: make(map[string]answer),
 	}
 	system := net.Resolver{Dial: r.dial}
@@ -166,7 +169,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
-	r.storeAnswer(name, answer{addrs: addrs, expiry: time.Now().Add(r.ttl)})
+	r.storeAnswer(name, answer{addrs: addrs, expiry: time.Now().Add(r.TTL)})
 	return addrs, nil
 }
 

@@ -210,7 +210,7 @@ func TestParallelLookups(t *testing.T) {
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, "")
-		r.ttl = time.Second
+		r.TTL = time.Second
 		dead := false // whether the name server is dead
 		r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
 			if dead || name != "good.test." {
