@@ -92,8 +92,8 @@ type Span struct {
 	Most  uint64 `json:"most"`
 }
 
-// Report computes what the plan costs and loses. All fields but Queued must be set. Report
-// panics like the functions that it calls.
+// Report computes what the plan costs and loses. All fields but Queued must be set, and of Delay
+// and Latency one suffices. Report panics like the functions that it calls.
 func (p Plan) Report() Report {
 	a := p.Filter
 	r := Report{

@@ -7,6 +7,14 @@ import (
 )
 
 var leaseCases = []testCase{
+	// Model's hosts seldom have enough items for a lease of the largest size.
+	{"LeaseHasAtMost32Items", Options{}, func(d *driver) {
+		for _, delay := range []time.Duration{0, time.Second} {
+			c := d.open(Options{LeaseTTL: time.Minute, Delay: delay})
+			l := c.addAndLease(pages("a.test", 0, 40)...)
+			c.Require(len(l.Items) == 32, "TTL 1m, delay %v: a lease of %d items, want 32", delay, len(l.Items))
+		}
+	}},
 	// This case checks that hosts with many items do not keep other hosts waiting.
 	{"LeaseGivesEachHostItsTurn", Options{LeaseTTL: time.Second, Delay: time.Second}, func(c *driver) {
 		const hosts = 8

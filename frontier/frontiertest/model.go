@@ -319,6 +319,7 @@ func (p *player) completeLost() {
 	done.Record = func(frontier.LinkCounts) error { return nil }
 	if _, early := p.Crawl.(LinksFirst); !early {
 		done.Links = p.randomOffers(4)
+		done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 5}}
 		done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
 	}
 	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))

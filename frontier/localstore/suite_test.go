@@ -112,10 +112,13 @@ func TestModel(t *testing.T) {
 		runs, steps = 50, 3000
 	}
 	first, runs := suite.FirstSeed(*seed, runs)
-	for i := range runs {
+	for i := range uint64(runs) {
 		frontiertest.Model(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+			if (first+i)%5 == 0 {
+				return openSuite(t, nil, t.TempDir(), opt)
+			}
 			return openSuite(t, vfs.NewMem(), "crawl", opt)
-		}, first+uint64(i), steps)
+		}, first+i, steps)
 		if t.Failed() {
 			break
 		}

@@ -151,8 +151,9 @@ func model(t *testing.T, at redis.UniversalOptions) {
 		runs, steps = 30, 2000
 	}
 	first, runs := suite.FirstSeed(uint64(*seed), runs)
-	for i := range runs {
-		frontiertest.Model(t, crawlsOn(at, 8), first+uint64(i), steps)
+	for i := range uint64(runs) {
+		partitions := []int{1, 8, 256}[(first+i)%3]
+		frontiertest.Model(t, crawlsOn(at, partitions), first+i, steps)
 		if t.Failed() {
 			break
 		}

@@ -50,12 +50,13 @@ type player struct {
 
 const modelKeys = 60
 
-// key returns a random key. Equal keys always have the same class, but a random depth.
+// key returns a random key. Equal keys always have the same class, but random other values.
 func (p *player) key() exact.Key {
 	n := p.rng.IntN(modelKeys)
 	key := key(n)
 	key.Class = frontier.Class(1 + n%3)
-	key.Depth = uint16(p.rng.IntN(100))
+	key.Depth, key.Hops = uint16(p.rng.IntN(100)), uint8(p.rng.IntN(256))
+	key.Priority = frontier.Priority(p.rng.IntN(int(frontier.Priorities)))
 	return key
 }
 
