@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/crash"

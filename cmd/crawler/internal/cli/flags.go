@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
