@@ -89,6 +89,19 @@ func TestUnlockFreesNameAtOnce(t *testing.T) {
 	}
 }
 
+// TestLockWaitsForEndOfSession: Lock waits a moment for a name that is locked. After a relay was
+// killed, the server needs some time to end its session.
+func TestLockWaitsForEndOfSession(t *testing.T) {
+	outbox := pgstore.Outbox{Store: open(t, anyCrawl(database(t)))}
+	unlock, err := outbox.Lock(t.Context(), "a")
+	must(t, err)
+	ended := time.AfterFunc(500*time.Millisecond, func() { unlock() })
+	defer ended.Stop()
+	again, err := outbox.Lock(t.Context(), "a")
+	must(t, err)
+	must(t, again())
+}
+
 // TestForeignCursorsAreRefused: the outbox refuses a cursor with a text that it did not
 // make.
 func TestForeignCursorsAreRefused(t *testing.T) {

@@ -84,6 +84,10 @@ func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (remove
 	return removed, err
 }
 
+// lockWait is how long Lock waits for a locked name. If the process that had the lock was killed,
+// the server needs some time to end its session.
+const lockWait = 3 * time.Second
+
 // Lock implements events.Progress. The lock also ends if its connection to the server
 // breaks. The caller must unlock it before Close.
 func (o Outbox) Lock(ctx context.Context, name string) (unlock func() error, err error) {
@@ -93,7 +97,13 @@ func (o Outbox) Lock(ctx context.Context, name string) (unlock func() error, err
 		if conn, err = o.dial(ctx); err != nil {
 			return err
 		}
-		if err = conn.QueryRow(ctx, o.sql("lock_relay"), o.crawl, name).Scan(&locked); err != nil || !locked {
+		for end := time.Now().Add(lockWait); ; pause(ctx, lockWait/20) {
+			err = conn.QueryRow(ctx, o.sql("lock_relay"), o.crawl, name).Scan(&locked)
+			if err != nil || locked || time.Now().After(end) {
+				break
+			}
+		}
+		if err != nil || !locked {
 			hangUp(conn)
 		}
 		return err
