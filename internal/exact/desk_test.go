@@ -26,6 +26,7 @@ type asked struct {
 	made     [][]frontier.Completion
 	slow     func()                          // called in Add, unless it is nil
 	late     func()                          // called in Waits, unless it is nil
+	frozen   func()                          // called before each Lease and Extend, unless it is nil
 	output   frontier.Output                 // if not nil, Complete calls its Sync; if nil, Memory syncs the output that it was made with
 	wrote    map[bloomstore.Fingerprint]bool // with output: the items whose records were written
 	complete error                           // returned by the next Complete instead of its reply
@@ -45,6 +46,20 @@ func (a *asked) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error)
 		a.late()
 	}
 	return a.Memory.Waits(ctx, keys)
+}
+
+func (a *asked) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	if a.frozen != nil {
+		a.frozen()
+	}
+	return a.Memory.Lease(ctx, request)
+}
+
+func (a *asked) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	if a.frozen != nil {
+		a.frozen()
+	}
+	return a.Memory.Extend(ctx, id, topUp)
 }
 
 func (a *asked) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {

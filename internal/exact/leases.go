@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -35,20 +36,16 @@ type held struct {
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
-// keep stores the items of a lease. The argument requested is the time of the request that
+// keep stores the items of the lease h. The argument requested is the time of the request that
 // began or extended the lease. The lease lasts for ttl from this time.
-func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, requested time.Time, ttl time.Duration) {
+func (l *leases) keep(id frontier.LeaseID, h *holding, items []frontier.Item, requested time.Time, ttl time.Duration) {
+	h.keep(items, requested, ttl)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
 		l.byID = make(map[frontier.LeaseID]*holding)
 	}
-	h := l.byID[id]
-	if h == nil {
-		h = &holding{items: make(map[bloomstore.Fingerprint]*held)}
-		l.byID[id] = h
-	}
-	h.keep(items, requested, ttl)
+	l.byID[id] = h // if the answer came after the old deadline, another call may have removed h
 	l.sweep(requested)
 }
 
@@ -133,7 +130,8 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 		return grant, err
 	}
 	for _, l := range grant.Leases {
-		s.leases.keep(l.ID, l.Items, requested, l.TTL)
+		h := cmp.Or(s.leases.get(l.ID), &holding{items: make(map[bloomstore.Fingerprint]*held)})
+		s.leases.keep(l.ID, h, l.Items, requested, l.TTL)
 	}
 	if !grant.Empty {
 		s.idleSince.Store(nil)
@@ -157,12 +155,17 @@ func (s *Store) idleLonger(d time.Duration, now time.Time) bool {
 	return since != nil && now.Sub(*since) > d && s.idleSince.CompareAndSwap(since, &now)
 }
 
-// Extend implements frontier.Store.
+// Extend implements frontier.Store. It returns ErrLeaseLost if this Store does not have the items
+// of the lease any more. Otherwise the ends of these items would not be stored in the set.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	h := s.leases.get(id)
+	if h == nil {
+		return frontier.Extension{}, frontier.ErrLeaseLost
+	}
 	requested := s.cfg.Now()
 	extension, err := s.Queue.Extend(ctx, id, topUp)
 	if err == nil {
-		s.leases.keep(id, extension.Items, requested, extension.TTL)
+		s.leases.keep(id, h, extension.Items, requested, extension.TTL)
 	}
 	return extension, err
 }

@@ -2,6 +2,7 @@ package exact_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -183,6 +184,59 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 		t.Errorf("Complete of an expired lease: %v, want ErrLeaseLost", err)
 	}
 	d.state(d.page(2), exact.Unknown, 0)
+}
+
+// TestFrozenBeforeLease: a process stands still after it began a call and before the queue
+// answers, so it takes the granted lease for one that is over, and forgets it. If the queue
+// extends the lease afterwards, no item ends in the queue whose end the set does not know.
+func TestFrozenBeforeLease(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3), d.page(2))
+	d.asked.frozen = func() { d.clock.Advance(11 * time.Minute) }
+	l := d.lease()
+	d.asked.frozen = nil
+	d.clock.Advance(time.Second)
+	if _, err := d.store.Lease(t.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{d.leaseID()}}); err != nil {
+		t.Fatal(err)
+	}
+	_, extended := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Known: math.MaxInt})
+	completed := d.complete(l, d.completion(l.Items[0]))
+	for _, err := range []error{extended, completed} {
+		if err != nil && !errors.Is(err, frontier.ErrLeaseLost) {
+			t.Errorf("%v, want nil or ErrLeaseLost", err)
+		}
+	}
+	at, err := d.queue.Lookup(t.Context(), l.Items[0].Host, l.Items[0].URL)
+	d.must(err)
+	status, err := d.store.Where(t.Context(), l.Items[0].URL)
+	d.must(err)
+	if (at.State == frontier.Done) != (status.State == exact.Done) {
+		t.Errorf("after Extend (%v) and Complete (%v) the queue has the item in state %v and the set in %q", extended, completed, at.State, status.State)
+	}
+}
+
+// TestExtendAnsweredLate: the answer to Extend arrives after the lease's former end, and
+// another call has removed the lease in between. The items of the lease stay known.
+func TestExtendAnsweredLate(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3), d.page(2))
+	l := d.lease()
+	d.clock.Advance(9 * time.Minute)
+	if _, err := d.queue.Extend(t.Context(), l.ID, frontier.TopUp{}); err != nil { // the server has done it, and its answer is on the way
+		t.Fatal(err)
+	}
+	d.asked.frozen = func() {
+		d.asked.frozen = nil
+		d.clock.Advance(2 * time.Minute)
+		if _, err := d.store.Lease(t.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{d.leaseID()}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Known: math.MaxInt}); err != nil {
+		t.Fatal(err)
+	}
+	d.must(d.complete(l, d.completion(l.Items[0])))
+	d.state(l.Items[0].Offer(), exact.Done, 0)
 }
 
 // TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
