@@ -48,6 +48,11 @@ func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 // is set, it first migrates an older schema.
 func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 	version, err := s.version(ctx)
+	if err == nil && version < schemaVersion && !migrate {
+		if err = s.awaitMigration(ctx); err == nil {
+			version, err = s.version(ctx)
+		}
+	}
 	switch {
 	case err != nil:
 		return err
@@ -61,6 +66,12 @@ func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 			ErrSchema, version, schemaVersion)
 	}
 	return s.migrate(ctx)
+}
+
+// awaitMigration waits until no other process migrates. Between two migrations the schema has an
+// old version for a moment.
+func (s *Store) awaitMigration(ctx context.Context) error {
+	return s.exec(ctx, "wait for others to migrate", "SELECT pg_advisory_xact_lock_shared($1)", int64(migrateLock))
 }
 
 // version returns the version of the database's schema, or 0 if the database has none.

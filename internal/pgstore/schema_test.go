@@ -209,6 +209,30 @@ func TestSchemaVersions(t *testing.T) {
 	}
 }
 
+// TestOpenDuringMigration: a worker that finds an old version, because another worker migrates at
+// this moment, waits for the end of the migration.
+func TestOpenDuringMigration(t *testing.T) {
+	t.Parallel()
+	cfg := anyCrawl(database(t))
+	open(t, cfg)
+	cfg.NoMigrate = true
+	migrating, err := pgx.Connect(t.Context(), cfg.DSN)
+	must(t, err)
+	defer migrating.Close(context.Background())
+	_, err = migrating.Exec(t.Context(), "SELECT pg_advisory_lock(x'637261776c6572'::bigint)")
+	must(t, err)
+	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 2")
+	ended := make(chan error)
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		_, err := migrating.Exec(context.Background(), "INSERT INTO crawler.migration (version_id, is_applied) VALUES (2, true)")
+		ended <- errors.Join(err, migrating.Close(context.Background()))
+	}()
+	s, err := pgstore.Open(t.Context(), cfg)
+	must(t, errors.Join(err, <-ended))
+	s.Close()
+}
+
 // TestOutcomesHaveLetters: the database and the program have the same letters and states
 // for outcomes.
 func TestOutcomesHaveLetters(t *testing.T) {
