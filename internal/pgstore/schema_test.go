@@ -224,8 +224,16 @@ func TestOpenDuringMigration(t *testing.T) {
 	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 2")
 	ended := make(chan error)
 	go func() {
-		time.Sleep(300 * time.Millisecond)
-		_, err := migrating.Exec(context.Background(), "INSERT INTO crawler.migration (version_id, is_applied) VALUES (2, true)")
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		var err error
+		for waiting := false; err == nil && !waiting; {
+			err = migrating.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
+		}
+		if err == nil {
+			_, err = migrating.Exec(ctx, "INSERT INTO crawler.migration (version_id, is_applied) VALUES (2, true)")
+		}
 		ended <- errors.Join(err, migrating.Close(context.Background()))
 	}()
 	s, err := pgstore.Open(t.Context(), cfg)
