@@ -132,7 +132,7 @@ func (s *Schema) Column(name string) (Column, error) {
 		return Column{name, String}, nil
 	}
 	for _, object := range s.objects {
-		if path, inside := strings.CutPrefix(name, object+"."); inside && path != "" && !strings.Contains(path, ":") {
+		if path, inside := strings.CutPrefix(name, object+"."); inside && path != "" {
 			return Column{Name: name}, nil
 		}
 	}

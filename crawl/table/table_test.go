@@ -117,7 +117,6 @@ func TestConditionSelects(t *testing.T) {
 		`url = 'abc`:                                        `!at "url = 'abc"`,
 		`url ! 3`:                                           `!want COLUMN`,
 		`'' = 3`:                                            `!no column ""`,
-		`fields.price:float = 3`:                            `!no column "fields.price:float"`,
 		`url ~ =1$`:                                         "!quotes around a value with spaces or with =",
 		`fields. = 3`:                                       `!no column "fields."`,
 	} {
