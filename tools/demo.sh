@@ -24,4 +24,4 @@ echo
 echo '$ head -1 demo.crawl/pages.jsonl'
 head -1 demo.crawl/pages.jsonl
 echo
-echo "A real site: go run ./cmd/crawler crawl --max-pages 100 https://go.dev/"
+echo "A real site: bin/crawler crawl --max-pages 20 https://go.dev/"
