@@ -70,7 +70,6 @@ type Config struct {
 	DeadAfter   int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, politeness.NeverDead means never
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
 	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
-	FullParse   bool          // parse documents to read their links: slower, and finds different links within SVG and MathML
 
 	// Fields are extracted from HTML pages into Record.Fields. docs/reference/fields.md
 	// describes them. With Fields or Text, the crawl parses each page into a document.

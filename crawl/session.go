@@ -65,7 +65,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
-		Edges: ses.edges(), FastLinks: !p.FullParse, Fields: p.fields, Text: p.Text,
+		Edges: ses.edges(), Fields: p.fields, Text: p.Text,
 		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})
 	if err != nil {

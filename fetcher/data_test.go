@@ -29,7 +29,7 @@ func TestDataIsInRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
-		cfg.Fields, cfg.Text, cfg.FastLinks = rules, true, true
+		cfg.Fields, cfg.Text = rules, true
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			if p.URL.String() == "http://a.test/" && string(p.Record.Fields) == "" {
 				t.Error("OnPage sees no fields")
@@ -54,7 +54,6 @@ func TestDataIsInRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // without fields, the page needs no document
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
-		cfg.FastLinks = true
 		w.crawl(cfg, "http://a.test/")
 		if bare := w.sink.recordOf(t, "http://a.test/"); bare.Fields != nil || bare.Text != "" || bare.LinksFound != 2 {
 			t.Errorf("crawl without field rules: record %+v, want 2 links and no data", bare)
@@ -82,7 +81,7 @@ func TestDataWaitsForMemory(t *testing.T) {
 		}
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
-		cfg.Fields, cfg.FastLinks, cfg.Concurrency = rules, true, 8
+		cfg.Fields, cfg.Concurrency = rules, 8
 		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // room for all bodies and one document
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {

@@ -318,7 +318,7 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			}
 			return frontiertest.Fault{}
 		})
-		cfg.OnRefused, cfg.FastLinks = func(fetcher.Refused) {}, true
+		cfg.OnRefused = func(fetcher.Refused) {}
 		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
 			t.Fatalf("Run ended with %q, %v", end, err)
 		}

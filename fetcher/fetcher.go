@@ -110,10 +110,6 @@ type Config struct {
 	// to the frontier.Output of the store, and be synced before Sink.
 	Edges record.EdgeSink
 
-	// FastLinks reads links from tokens and builds no document. That takes a tenth of the
-	// time. The links are the same except within SVG and MathML (package extract).
-	FastLinks bool
-
 	// Fields are extracted from HTML pages into Record.Fields. Text also extracts their
 	// main text into Record.Text. Both happen before OnPage is called, and both need the
 	// document of the page.

@@ -128,32 +128,29 @@ func TestOnPageEditsLinks(t *testing.T) {
 	})
 }
 
-// TestDocumentIsParsedOnce: all calls of Document return the same document, whether links
-// are read from it or from tokens. OnPage is not called for a status of 404.
+// TestDocumentIsParsedOnce: all calls of Document return the same document. OnPage is not
+// called for a status of 404.
 func TestDocumentIsParsedOnce(t *testing.T) {
-	for _, fast := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, pages(map[string]reply{"http://a.test/": page("<title>A  title</title><p>text"), "http://a.test/404": status(404)}))
-			cfg := w.config()
-			cfg.FastLinks = fast
-			var documents []*goquery.Document
-			cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
-				documents = append(documents, p.Document(), p.Document())
-				if string(p.Response.Body) != "<title>A  title</title><p>text" || p.Record.Title != "A title" {
-					t.Errorf("body %q, record %+v", p.Response.Body, p.Record)
-				}
-				p.Record.Title = "mine"
-				return nil
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{"http://a.test/": page("<title>A  title</title><p>text"), "http://a.test/404": status(404)}))
+		cfg := w.config()
+		var documents []*goquery.Document
+		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+			documents = append(documents, p.Document(), p.Document())
+			if string(p.Response.Body) != "<title>A  title</title><p>text" || p.Record.Title != "A title" {
+				t.Errorf("body %q, record %+v", p.Response.Body, p.Record)
 			}
-			w.crawl(cfg, "http://a.test/", "http://a.test/404")
-			if len(documents) != 2 || documents[0] == nil || documents[0] != documents[1] || documents[0].Find("p").Text() != "text" {
-				t.Errorf("documents %v, want one document twice", documents)
-			}
-			if got := w.sink.recordOf(t, "http://a.test/"); got.Title != "mine" {
-				t.Errorf("what OnPage wrote is not in the record: %+v", got)
-			}
-		})
-	}
+			p.Record.Title = "mine"
+			return nil
+		}
+		w.crawl(cfg, "http://a.test/", "http://a.test/404")
+		if len(documents) != 2 || documents[0] == nil || documents[0] != documents[1] || documents[0].Find("p").Text() != "text" {
+			t.Errorf("documents %v, want one document twice", documents)
+		}
+		if got := w.sink.recordOf(t, "http://a.test/"); got.Title != "mine" {
+			t.Errorf("what OnPage wrote is not in the record: %+v", got)
+		}
+	})
 }
 
 // TestSlowOnPage: OnPage may take longer than a lease lasts. The worker keeps the lease, so

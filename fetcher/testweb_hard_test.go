@@ -43,8 +43,8 @@ func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 // sockets.
 func TestCorners(t *testing.T) {
 	for name, change := range map[string]func(*fetcher.Config){
-		"defaults":          func(*fetcher.Config) {},
-		"links from tokens": func(c *fetcher.Config) { c.FastLinks, c.HostConcurrency = true, 4 },
+		"defaults":            func(*fetcher.Config) {},
+		"concurrent requests": func(c *fetcher.Config) { c.HostConcurrency = 4 },
 		"little memory": func(c *fetcher.Config) {
 			c.Memory = 3 * fetcher.LeastMemory(c.Client)
 		},

@@ -260,7 +260,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
 		options := extract.Options{
-			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
+			Canon: v.cfg.Canon, Assets: v.cfg.Assets, ProductToken: v.token,
 			Room: v.room, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 			OnRefused: links.refuseReference,
 		}

@@ -58,10 +58,6 @@ func BenchmarkHTML(b *testing.B) {
 	body := typicalPage()
 	base := testURL(b, "https://www.example.org/docs/a/page.html")
 	opt := Options{Canon: testCanon(b)}
-	root, err := html.Parse(bytes.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
 	stages := []struct {
 		name string
 		run  func()
@@ -69,24 +65,19 @@ func BenchmarkHTML(b *testing.B) {
 		{"decode", func() { decode(body, "text/html; charset=utf-8") }},
 		{"weigh", func() { weigh(body) }},
 		{"parse", func() { _, _ = html.Parse(bytes.NewReader(body)) }},
-		{"walk", func() { walk(root, newCollector(opt)) }},
 		{"tokens", func() { readTokens(body, newCollector(opt)) }},
-		{"finish", func() {
+		{"tokens-finish", func() {
 			found := newCollector(opt)
-			walk(root, found)
+			readTokens(body, found)
 			found.finish(&Page{}, base, nil)
 		}},
 		{"all", func() { _ = HTML(body, "text/html; charset=utf-8", base, opt) }},
-		{"all-fast", func() {
-			fast := opt
-			fast.FastLinks = true
-			_ = HTML(body, "text/html; charset=utf-8", base, fast)
+		{"all-texts", func() {
+			texts := opt
+			texts.LinkTexts = true
+			_ = HTML(body, "text/html; charset=utf-8", base, texts)
 		}},
-		{"all-fast-texts", func() {
-			fast := opt
-			fast.FastLinks, fast.LinkTexts = true, true
-			_ = HTML(body, "text/html; charset=utf-8", base, fast)
-		}},
+		{"all-document", func() { HTML(body, "text/html; charset=utf-8", base, opt).Document() }},
 	}
 	for _, stage := range stages {
 		b.Run("stage="+stage.name, func(b *testing.B) {

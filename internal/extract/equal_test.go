@@ -22,22 +22,24 @@ var (
 	pagesFlag = flag.Int("pages", 300, "random pages to compare")
 )
 
-// TestTokensEqualDocument compares both ways to read a page, on random pages
-// whose elements are in valid places.
-func TestTokensEqualDocument(t *testing.T) {
+// TestTokensEqualTree compares the tokens of a page with its tree, on random pages whose
+// elements are in valid places.
+func TestTokensEqualTree(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	dice := rand.New(rand.NewPCG(*seedFlag, 0))
 	for range *pagesFlag {
 		body := randomPage(dice)
-		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: dice.IntN(3) > 0, ProductToken: "foobot", LinkTexts: true})
+		opt := Options{Canon: testCanon(t), Assets: dice.IntN(3) > 0, ProductToken: "foobot", LinkTexts: true}
+		tokens := read(t, body, "text/html; charset=utf-8", opt)
+		tree := readTree(body, "text/html; charset=utf-8", testURL(t, pageURL), opt)
 		if diff := cmp.Diff(tree.LinkTexts, tokens.LinkTexts); diff != "" || len(tree.LinkTexts) != len(tree.Links) {
-			t.Fatalf("seed %d: texts of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
+			t.Fatalf("seed %d: texts of tree and tokens differ (-tree +tokens):\n%s\n%s", *seedFlag, diff, body)
 		}
 		if diff := cmp.Diff(lines(tree), lines(tokens)); diff != "" {
-			t.Fatalf("seed %d: links of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
+			t.Fatalf("seed %d: links of tree and tokens differ (-tree +tokens):\n%s\n%s", *seedFlag, diff, body)
 		}
 		if a, b := summary(tree), summary(tokens); a != b {
-			t.Fatalf("seed %d:\ndocument: %s\ntokens:   %s\n%s", *seedFlag, a, b, body)
+			t.Fatalf("seed %d:\ntree:   %s\ntokens: %s\n%s", *seedFlag, a, b, body)
 		}
 		if len(tree.Links) == 0 {
 			t.Fatalf("seed %d: no links in\n%s", *seedFlag, body)
@@ -112,8 +114,8 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 // where the tokenizer reads text, or drop a part of the page that the tokenizer reads.
 var drawing = regexp.MustCompile(`(?i)<(svg|math)`)
 
-// FuzzHTML: neither way of reading panics, whatever the body is. Except for drawings, the
-// tokens have every link of the document. Each link is canonical.
+// FuzzHTML: reading never panics, whatever the body is. Except for drawings, the tokens have
+// every link of the tree. Each link is canonical.
 func FuzzHTML(f *testing.F) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
@@ -132,17 +134,16 @@ func FuzzHTML(f *testing.F) {
 	base := testURL(f, pageURL)
 	f.Fuzz(func(t *testing.T, body, contentType string) {
 		opt := Options{Canon: c, Assets: true}
-		tree := HTML([]byte(body), contentType, base, opt)
-		opt.FastLinks = true
+		tree := readTree(body, contentType, base, opt)
 		tokens := HTML([]byte(body), contentType, base, opt)
-		fast := urls(t, c, tokens)
+		found := urls(t, c, tokens)
 		for u := range urls(t, c, tree) {
-			if !fast[u] && !drawing.MatchString(body) && tree.Base == tokens.Base {
-				t.Errorf("%q is a link of the document, not of the tokens", u)
+			if !found[u] && !drawing.MatchString(body) && tree.Base == tokens.Base {
+				t.Errorf("%q is a link of the tree, not of the tokens", u)
 			}
 		}
-		if len(tree.Title) > MaxTitleBytes || !utf8.ValidString(tree.Title) {
-			t.Errorf("the title %q is too long or not UTF-8", tree.Title)
+		if len(tokens.Title) > MaxTitleBytes || !utf8.ValidString(tokens.Title) {
+			t.Errorf("the title %q is too long or not UTF-8", tokens.Title)
 		}
 		tokens.Document()
 	})

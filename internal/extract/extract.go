@@ -1,9 +1,10 @@
 // Package extract finds the outlinks of an HTML body.
 //
-// It reads one body: its charset, title, base, robots meta tags and links. It fetches
-// nothing and applies no rules. Package fetcher applies the scope and the robots meta
-// tags, and reads the header X-Robots-Tag. The actions of forms, references in scripts
-// and styles, and the text of a frame's srcdoc do not count as links.
+// It reads one body: its charset, title, base, robots meta tags and links. It reads them from
+// the tokens of the body; only Page.Document builds a tree. It fetches nothing and applies no
+// rules. Package fetcher applies the scope and the robots meta tags, and reads the header
+// X-Robots-Tag. The actions of forms, references in scripts and styles, and the text of a
+// frame's srcdoc do not count as links.
 package extract
 
 import (
@@ -39,19 +40,16 @@ const (
 type Options struct {
 	Canon        *canon.Canonicalizer // required
 	Assets       bool                 // also extract links of the kinds that are assets: see Kind.Asset
-	FastLinks    bool                 // read tokens and build no document; Page.Document then parses on demand
 	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
 	ProductToken string               // meta tags with this name count like those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
-	// Room is called before a document is built, with the number of bytes that the
-	// document may take, at most MaxDocumentMemory. If it returns false, no document is
-	// built, and links are read from the tokens. Page.Document then calls Room again.
-	// Room is optional.
+	// Room is called before Page.Document builds a document, with the number of bytes that
+	// the document may take, at most MaxDocumentMemory. If it returns false, no document is
+	// built. The next call of Page.Document calls Room again. Room is optional.
 	Room func(bytes int64) bool
 	// GiveUp is called every few KiB while a document is built, because a hostile page
-	// can take minutes. If it returns true, links are read from the tokens, in time
-	// proportional to the page. GiveUp is optional.
+	// can take minutes. If it returns true, the page has no document. GiveUp is optional.
 	GiveUp func() bool
 
 	// Resolving is called after the references were found, before they become URLs. It is
@@ -82,8 +80,8 @@ type Page struct {
 
 	TooMany int // references beyond Options.MaxLinks or MaxLinkBytes; repeated ones are counted again
 
-	// Lack is the reason why a document is missing. The links were then read from the
-	// tokens, and no link is lost.
+	// Lack is the reason why Document returned an empty document. The links do not need a
+	// document, so none is lost.
 	Lack Lack
 
 	opt      Options
@@ -118,11 +116,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 	text, charset := decode(body, contentType)
 	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
-	if opt.FastLinks || !page.parse() {
-		readTokens(text, found)
-	} else {
-		walk(page.root, found)
-	}
+	readTokens(text, found)
 	if opt.Resolving != nil {
 		opt.Resolving()
 	}

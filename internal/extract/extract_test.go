@@ -3,7 +3,6 @@ package extract
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,27 +13,11 @@ import (
 
 const pageURL = "https://www.example.org/dir/page.html?x=1"
 
-// read reads a body in both ways and returns the pages. Both must refuse the same references.
-func read(t *testing.T, body, contentType string, opt Options) (tree, tokens *Page) {
+// read reads a body that was served from pageURL.
+func read(t *testing.T, body, contentType string, opt Options) *Page {
 	t.Helper()
 	opt.Canon = testCanon(t)
-	var pages [2]*Page
-	var refused [2][]string
-	wanted := opt.OnRefused
-	for i := range pages {
-		opt.FastLinks = i == 1
-		opt.OnRefused = func(text string, err error) {
-			refused[i] = append(refused[i], text)
-			if wanted != nil {
-				wanted(text, err)
-			}
-		}
-		pages[i] = HTML([]byte(body), contentType, testURL(t, pageURL), opt)
-	}
-	if !slices.Equal(refused[0], refused[1]) {
-		t.Errorf("the document refuses %q, the tokens %q", refused[0], refused[1])
-	}
-	return pages[0], pages[1]
+	return HTML([]byte(body), contentType, testURL(t, pageURL), opt)
 }
 
 // lines returns the links of a page as text: "a https://… nofollow".
@@ -112,15 +95,9 @@ func TestLinksOfPage(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			tree, tokens := read(t, test.body, "text/html; charset=utf-8", Options{Assets: test.assets})
-			if diff := cmp.Diff(test.want, lines(tree)); diff != "" {
-				t.Errorf("links of the document (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.want, lines(tokens)); diff != "" {
-				t.Errorf("links of the tokens (-want +got):\n%s", diff)
-			}
-			if a, b := summary(tree), summary(tokens); a != b {
-				t.Errorf("document: %s\ntokens:   %s", a, b)
+			page := read(t, test.body, "text/html; charset=utf-8", Options{Assets: test.assets})
+			if diff := cmp.Diff(test.want, lines(page)); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -141,23 +118,19 @@ func TestRefusedReferencesAreCountedOnce(t *testing.T) {
 			malformed++
 		}
 	}
-	for _, p := range pair(read(t, body, "text/html", Options{OnRefused: count})) {
-		if len(p.Links) != 1 || p.TooMany != 0 {
-			t.Errorf("%d links, %s, want 1 link, none too many", len(p.Links), summary(p))
-		}
+	if p := read(t, body, "text/html", Options{OnRefused: count}); len(p.Links) != 1 || p.TooMany != 0 {
+		t.Errorf("%d links, %s, want 1 link, none too many", len(p.Links), summary(p))
 	}
-	if scheme != 2*2 || malformed != 2*1 || tooLong != 2*1 { // the body is read twice
-		t.Errorf("refused references: %d for their scheme, %d malformed, %d too long, want 4, 2, 2",
+	if scheme != 2 || malformed != 1 || tooLong != 1 {
+		t.Errorf("refused references: %d for their scheme, %d malformed, %d too long, want 2, 1, 1",
 			scheme, malformed, tooLong)
 	}
 	scheme = 0
-	for _, p := range pair(read(t, body, "text/html", Options{MaxLinks: 2, OnRefused: count})) {
-		if p.TooMany != 4 || len(p.Links) != 0 {
-			t.Errorf("%d links, %s, want no link, 4 too many", len(p.Links), summary(p))
-		}
+	if p := read(t, body, "text/html", Options{MaxLinks: 2, OnRefused: count}); p.TooMany != 4 || len(p.Links) != 0 {
+		t.Errorf("%d links, %s, want no link, 4 too many", len(p.Links), summary(p))
 	}
-	if scheme != 2*2 {
-		t.Errorf("%d references refused for their scheme, want 4 (2, read twice)", scheme)
+	if scheme != 2 {
+		t.Errorf("%d references refused for their scheme, want 2", scheme)
 	}
 }
 
@@ -168,18 +141,15 @@ func TestLongBase(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&body, "<a href=%d>", i)
 	}
-	for _, p := range pair(read(t, body.String(), "text/html", Options{})) {
-		length := 0
-		for _, l := range p.Links {
-			length += len(l.URL.String())
-		}
-		if n := len(p.Links); n+p.TooMany != 10_000 || length > MaxLinkBytes+10_000 || length < MaxLinkBytes-10_000 {
-			t.Errorf("%d links of %d bytes, %d too many, want about %d bytes", n, length, p.TooMany, MaxLinkBytes)
-		}
+	page := read(t, body.String(), "text/html", Options{})
+	length := 0
+	for _, l := range page.Links {
+		length += len(l.URL.String())
+	}
+	if n := len(page.Links); n+page.TooMany != 10_000 || length > MaxLinkBytes+10_000 || length < MaxLinkBytes-10_000 {
+		t.Errorf("%d links of %d bytes, %d too many, want about %d bytes", n, length, page.TooMany, MaxLinkBytes)
 	}
 }
-
-func pair(a, b *Page) [2]*Page { return [2]*Page{a, b} }
 
 func TestPageFacts(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
@@ -199,10 +169,9 @@ func TestPageFacts(t *testing.T) {
 		{"other robots", `<meta name=otherbot content=none><meta content=none><meta name=robots>`, "nofollow false"},
 		{"base", `<base href="b/">`, "base https://www.example.org/dir/b/,"},
 	} {
-		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{ProductToken: "FooBot"})) {
-			if got := summary(p); !strings.Contains(got, test.want) {
-				t.Errorf("%s (way of reading %d): %s, want %s", test.name, i, got, test.want)
-			}
+		page := read(t, test.body, "text/html; charset=utf-8", Options{ProductToken: "FooBot"})
+		if got := summary(page); !strings.Contains(got, test.want) {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
 }
@@ -236,15 +205,13 @@ func TestCharsetOfBody(t *testing.T) {
 		{"iso-2022-jp", "text/html; charset=iso-2022-jp", "<title>\x1b$BF|\x1b(B</title>", "iso-2022-jp", "日", ""},
 	}
 	for _, test := range tests {
-		for _, p := range pair(read(t, test.body, test.contentType, Options{})) {
-			link := ""
-			if len(p.Links) > 0 {
-				link = strings.TrimPrefix(p.Links[0].URL.String(), "https://www.example.org")
-			}
-			if p.Charset != test.charset || p.Title != test.title || link != test.link {
-				t.Errorf("%s: charset %q, title %q, link %q, want %q, %q, %q", test.name,
-					p.Charset, p.Title, link, test.charset, test.title, test.link)
-			}
+		page, link := read(t, test.body, test.contentType, Options{}), ""
+		if len(page.Links) > 0 {
+			link = strings.TrimPrefix(page.Links[0].URL.String(), "https://www.example.org")
+		}
+		if page.Charset != test.charset || page.Title != test.title || link != test.link {
+			t.Errorf("%s: charset %q, title %q, link %q, want %q, %q, %q", test.name,
+				page.Charset, page.Title, link, test.charset, test.title, test.link)
 		}
 	}
 }
@@ -254,27 +221,23 @@ func TestDeepPageLosesNoLink(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(&body, "<div><a href=%d>", i)
 	}
-	page, fast := read(t, body.String(), "text/html", Options{})
-	if page.Lack != TooDeep || len(page.Links) != 5000 {
-		t.Errorf("lack %v, %d links, want TooDeep, 5000", page.Lack, len(page.Links))
+	page := read(t, body.String(), "text/html", Options{})
+	if page.Lack != LacksNothing || len(page.Links) != 5000 {
+		t.Errorf("lack %v, %d links, want LacksNothing, 5000", page.Lack, len(page.Links))
 	}
-	if n := page.Document().Find("a").Length(); n != 0 {
-		t.Errorf("the document of a deep page has %d links, want none", n)
-	}
-	if fast.Lack != LacksNothing || fast.Document().Length() == 0 || fast.Lack != TooDeep {
-		t.Errorf("lack %v after Document, want TooDeep", fast.Lack)
+	if n := page.Document().Find("a").Length(); n != 0 || page.Lack != TooDeep {
+		t.Errorf("the document of a deep page has %d links, lack %v, want none, TooDeep", n, page.Lack)
 	}
 }
 
 func TestDocumentIsParsedOnce(t *testing.T) {
-	for i, p := range pair(read(t, "<p>a<p>b<noscript><p>c</noscript>", "text/html", Options{})) {
-		document := p.Document()
-		if n := document.Find("p").Length(); n != 3 {
-			t.Errorf("way of reading %d: %d paragraphs, want 3", i, n)
-		}
-		if p.Document() != document {
-			t.Errorf("way of reading %d: the second call of Document returned another document", i)
-		}
+	page := read(t, "<p>a<p>b<noscript><p>c</noscript>", "text/html", Options{})
+	document := page.Document()
+	if n := document.Find("p").Length(); n != 3 {
+		t.Errorf("%d paragraphs, want 3", n)
+	}
+	if page.Document() != document {
+		t.Error("the second call of Document returned another document")
 	}
 }
 

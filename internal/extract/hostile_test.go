@@ -98,7 +98,7 @@ func counted(begin, text, end string) func(*rand.Rand, int) []byte {
 // TestHostilePagesAtOnce reads 1,000 pages at once, with the limits of a worker: one
 // budget for bodies and documents, as many pages at a time as there are processors, and
 // one second for each document. Every page must be read soon, and the process must stay
-// small.
+// small. Each page gets its document, too, where that is allowed.
 func TestHostilePagesAtOnce(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	const largestBody, patience = 10 << 20, 8 * time.Minute
@@ -146,6 +146,7 @@ func TestHostilePagesAtOnce(t *testing.T) {
 			Canon: canon, Assets: true, Room: share.TryGrow,
 			GiveUp: func() bool { return time.Since(start) > time.Second },
 		})
+		page.Document()
 		<-reading
 		resident := residentBytes()
 		mu.Lock()

@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLinkTexts: both ways of reading return the text of each link, index for
-// index.
+// TestLinkTexts: the text of each link is returned, index for index.
 func TestLinkTexts(t *testing.T) {
 	long := strings.Repeat("é", MaxAnchorBytes)
 	for body, want := range map[string][]LinkText{
@@ -22,15 +21,12 @@ func TestLinkTexts(t *testing.T) {
 		`<a href=a>` + long + `</a><a href=b>b`:    {{long[:MaxAnchorBytes], ""}, {"b", ""}},
 		`<a href=mailto:x>no</a><a href=a>yes</a>`: {{"yes", ""}},
 	} {
-		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{LinkTexts: true})
-		if diff := cmp.Diff(want, tree.LinkTexts); diff != "" {
-			t.Errorf("link texts of the document of %s (-want +got):\n%s", body, diff)
-		}
-		if diff := cmp.Diff(want, tokens.LinkTexts); diff != "" {
-			t.Errorf("link texts of the tokens of %s (-want +got):\n%s", body, diff)
+		page := read(t, body, "text/html; charset=utf-8", Options{LinkTexts: true})
+		if diff := cmp.Diff(want, page.LinkTexts); diff != "" {
+			t.Errorf("link texts of %s (-want +got):\n%s", body, diff)
 		}
 	}
-	if tree, tokens := read(t, "<a href=a rel=me>x</a>", "text/html", Options{}); tree.LinkTexts != nil || tokens.LinkTexts != nil {
+	if page := read(t, "<a href=a rel=me>x</a>", "text/html", Options{}); page.LinkTexts != nil {
 		t.Error("LinkTexts is set without the option")
 	}
 }

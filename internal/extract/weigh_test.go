@@ -240,18 +240,12 @@ func TestLackOfDocument(t *testing.T) {
 		{"slow", links, Options{GiveUp: func() bool { return true }}, TooSlow},
 		{"room", links, Options{Room: room(false)}, NoRoom},
 	} {
-		tree, tokens := read(t, c.body, "text/html; charset=utf-8", c.opt)
-		if tree.Lack != c.want || len(tree.Links) != 2 {
-			t.Errorf("%s: lack %v, %d links, want %v, 2", c.name, tree.Lack, len(tree.Links), c.want)
+		page := read(t, c.body, "text/html; charset=utf-8", c.opt)
+		if page.Lack != LacksNothing || len(page.Links) != 2 {
+			t.Errorf("%s: before Document: lack %v, %d links, want LacksNothing, 2", c.name, page.Lack, len(page.Links))
 		}
-		if tokens.Lack != LacksNothing || lines(tree) != lines(tokens) {
-			t.Errorf("%s: tokens: lack %v, want LacksNothing; links of the document %q, of the tokens %q",
-				c.name, tokens.Lack, lines(tree), lines(tokens))
-		}
-		for _, p := range pair(tree, tokens) {
-			if n := p.Document().Find("a").Length(); n > 0 != (c.want == LacksNothing) || p.Lack != c.want {
-				t.Errorf("%s: after Document: lack %v, want %v; %d links in the document", c.name, p.Lack, c.want, n)
-			}
+		if n := page.Document().Find("a").Length(); n > 0 != (c.want == LacksNothing) || page.Lack != c.want {
+			t.Errorf("%s: after Document: lack %v, want %v; %d links in the document", c.name, page.Lack, c.want, n)
 		}
 	}
 	if got := (&Page{text: make([]byte, MaxDocumentBytes)}).lack(); got != LacksNothing {
@@ -264,7 +258,7 @@ func TestLackOfDocument(t *testing.T) {
 
 func TestDocumentAsksForRoomAgain(t *testing.T) {
 	there := false
-	page, _ := read(t, "<a href=1>", "text/html", Options{Room: func(int64) bool { return there }})
+	page := read(t, "<a href=1>", "text/html", Options{Room: func(int64) bool { return there }})
 	if n := page.Document().Find("a").Length(); n != 0 || page.Lack != NoRoom {
 		t.Errorf("without room: %d links in the document, lack %v, want 0, NoRoom", n, page.Lack)
 	}

@@ -34,7 +34,6 @@ type options struct {
 	headers   []string
 	connectTo []string
 	allowNet  []string
-	fastLinks bool
 	memory    human.Bytes // half of it is Config.Memory
 	ca        string      // name of a file with certificates
 	events    eventFlags  // Config.Events
@@ -205,7 +204,6 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
 	choice(f, &o.crawl.Records.Save, "save", "`WHAT` to keep in DIR/warc, exactly as received: none, html (pages), or all answers; requests are HTTP/1.1 then", "none", "html", "all")
-	f.BoolVar(&o.fastLinks, "fast-links", true, "find links without building a document, with about 1/12 of the work; =false builds one, and finds other links within SVG and MathML")
 }
 
 func (o *options) filterFlags(f *pflag.FlagSet) {

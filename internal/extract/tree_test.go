@@ -1,0 +1,53 @@
+package extract
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// readTree does what HTML must do with a valid page, but reads the tree of html.Parse.
+func readTree(body, contentType string, base canon.URL, opt Options) *Page {
+	text, charset := decode([]byte(body), contentType)
+	page, found := &Page{Charset: charset.name, opt: opt}, newCollector(opt)
+	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	if err == nil { // otherwise the page is nested too deep
+		walk(root, found)
+	}
+	found.finish(page, base, charset.query)
+	return page
+}
+
+// walk passes every element of a tree to the collector, in the order of the document.
+func walk(n *html.Node, found *collector) {
+	switch {
+	case n.Type == html.TextNode && found.open >= 0 && !isRawText(n.Parent.DataAtom):
+		addText(found, n.Data)
+	case n.Type == html.ElementNode:
+		if n.DataAtom == atom.Title && n.Namespace == "" && !found.hasTitle {
+			found.setTitle(childText(n))
+		}
+		found.element(n.DataAtom, n.Attr)
+	}
+	for child := range n.ChildNodes() {
+		walk(child, found)
+	}
+	if found.open >= 0 && n.DataAtom == atom.A && n.Type == html.ElementNode {
+		found.closeAnchor()
+	}
+}
+
+// childText returns the text directly below n.
+func childText(n *html.Node) string {
+	var text strings.Builder
+	for child := range n.ChildNodes() {
+		if child.Type == html.TextNode {
+			text.WriteString(child.Data)
+		}
+	}
+	return text.String()
+}
