@@ -32,9 +32,10 @@ type Limits struct {
 	MaxURL     int // bytes of the canonical URL
 	MaxRepeats int // times that one path segment may occur
 	MaxParams  int // parameters of the query
-	// MaxAhead limits dates: a date in the URL may be at most MaxAhead years after Year. Dates
-	// before 1900 are refused as well. Only text with the form of a date counts:
-	// /2031/02, 2031-02, year=2031.
+	// MaxAhead limits dates: a date in the URL may be at most MaxAhead years after Year. If the
+	// URL names a calendar, dates before 1900 are refused as well. A number is a date only if
+	// its name, the path or its form says so: year=2032, date=20320501, /calendar/2032/05,
+	// /2032/05/01.
 	MaxAhead int
 	Year     int // this year; 0 means that no date is refused
 }
@@ -70,7 +71,7 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	if ahead == NoLimit || l.Year == 0 {
 		return "", ""
 	}
-	if year := dateOutside(url.Path(), firstYear, l.Year+ahead); year != 0 {
+	if year := dateOutside(url.Path(), l.Year+ahead); year != 0 {
 		return frontier.ReasonCalendar, fmt.Sprintf("a date of %d, outside %d to %d", year, firstYear, l.Year+ahead)
 	}
 	return "", ""

@@ -130,7 +130,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains one segment more than this many times; 0 no limit",
 		words, within(&c.MaxPathRepeats, crawl.NoLimit, 1, most))
 	o.fixed(f, "max-params", "int", "refuse URLs with more query parameters than this; 0 no limit", words, within(&c.MaxParams, crawl.NoLimit, 1, most))
-	o.fixed(f, "max-years-ahead", "int", "refuse URLs with a date more than this many years in the future, or before 1900; -1 no limit",
+	o.fixed(f, "max-years-ahead", "int", "refuse URLs with a date more than this many years in the future, or of a calendar before 1900; -1 no limit",
 		"a whole number from -1 to 1048576", within(&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most))
 	restrict.Number(f, &o.crawl.MaxTime, "max-time", 0, "start no request after this time, and end the run within --grace; 0 no limit", 0, forever, timeOrZero)
 }
