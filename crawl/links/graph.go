@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
 // WriteCSV writes the graph as a table of edges with the columns Source and Target, in
-// the form that Gephi and networkx read.
+// the form that Gephi and networkx read. As in every CSV file of the crawler, no spreadsheet
+// takes a part of a URL for a formula: see table.EscapeFormulas.
 func (s Source) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"Source", "Target"})
@@ -22,7 +25,7 @@ func (s Source) WriteCSV(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = out.Write([]string{link.Source, link.Target})
+		err = out.Write([]string{table.EscapeFormulas(link.Source), table.EscapeFormulas(link.Target)})
 	}
 	out.Flush()
 	return out.Error()

@@ -170,6 +170,20 @@ func TestGraphFiles(t *testing.T) {
 	}
 }
 
+// TestGraphCSVHasNoFormulas: a spreadsheet takes no part of a URL for a formula, even if it ends
+// cells at a semicolon.
+func TestGraphCSVHasNoFormulas(t *testing.T) {
+	s := source(nil, "http://a.example/x;=1+1>http://b.example/;@SUM(A1)|-2", "=x>+y")
+	var text bytes.Buffer
+	if err := s.WriteCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := "Source,Target\nhttp://a.example/x;'=1+1,http://b.example/;'@SUM(A1)|'-2\n'=x,'+y\n"
+	if text.String() != want {
+		t.Errorf("WriteCSV wrote %s, want %s", &text, want)
+	}
+}
+
 // TestSourceErrors: an error of a source ends each report.
 func TestSourceErrors(t *testing.T) {
 	broken := errors.New("broken")

@@ -25,7 +25,7 @@ func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
 	// buffer, and each Flush of writeEmpty would write to w.
 	c.out = csv.NewWriter(struct{ io.Writer }{c.w})
 	for _, column := range columns {
-		c.cells = append(c.cells, escapeFormulas(column.Name))
+		c.cells = append(c.cells, EscapeFormulas(column.Name))
 	}
 	return c, c.out.Write(c.cells)
 }
@@ -53,12 +53,12 @@ func csvCell(cell any) string {
 	case nil:
 		return ""
 	case string:
-		return escapeFormulas(cell)
+		return EscapeFormulas(cell)
 	case json.RawMessage:
 		if _, err := strconv.ParseFloat(string(cell), 64); err == nil {
 			return string(cell) // a number such as -5 is not a formula
 		}
-		return escapeFormulas(string(cell))
+		return EscapeFormulas(string(cell))
 	case time.Time:
 		return cell.Format(time.RFC3339Nano)
 	case float64:
@@ -67,13 +67,13 @@ func csvCell(cell any) string {
 	return fmt.Sprint(cell) // a whole number or a bool
 }
 
-// escapeFormulas changes text so that no spreadsheet takes a part of it for a formula. It
+// EscapeFormulas changes text so that no spreadsheet takes a part of it for a formula. It
 // puts an apostrophe before the first character of a cell if this character is = + - @, or the
 // full-width form of one of them. Some spreadsheets end a cell at a semicolon, a tab, a
 // bar or a line break, even within quotes, so the character after such a separator also
 // begins a cell. Spaces, control characters and quotes before the character are
 // ignored.
-func escapeFormulas(text string) string {
+func EscapeFormulas(text string) string {
 	if !strings.ContainsAny(text, "=+-@＝＋－＠") {
 		return text
 	}

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -162,12 +164,17 @@ func (l *layers) readFile(name string) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, second yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&doc); errors.Is(err, io.EOF) { // the file is empty
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("config %s: %w", name, err)
 	}
-	if len(doc.Content) == 0 {
-		return nil
+	if err := documents.Decode(&second); err == nil {
+		return fmt.Errorf("%s:%d: a second YAML document begins; want a file with one", name, second.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("config %s: %w", name, err)
 	}
 	top := doc.Content[0]
 	if top.Kind != yaml.MappingNode {
