@@ -107,7 +107,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	}
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
-		r.Top, r.TopAll, r.Errors = last.Top, last.TopAll, last.Errors
+		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
 	}
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }
@@ -148,7 +148,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 		dir = ""
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
-	r.Exact, r.Relays = exactOf(st.Stats, st.Exact), st.Relays
+	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
 	if st.Progress != nil {
 		r.LastError = (*report.LastError)(st.Progress.LastError)
 	}

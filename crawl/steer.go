@@ -22,8 +22,15 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	}
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
-		st.Running, st.Progress = true, &progress
+		st.Running, st.Progress, st.NotTaken = true, &progress, ses.monitor.notTaken()
 		return st, nil
+	}
+	last, err := ses.lastReport()
+	if err != nil {
+		return st, err
+	}
+	if last != nil {
+		st.NotTaken = last.NotTaken
 	}
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
 	return st, nil

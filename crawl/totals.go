@@ -51,6 +51,7 @@ func (m *monitor) totals() totals {
 // topHosts adds the top hosts of the run to the report. For the whole crawl, it adds the
 // top hosts and the most frequent causes of errors.
 func (m *monitor) topHosts(r *report.Report) {
+	r.NotTaken = m.notTaken()
 	all := m.totals().Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {
 		r.Top = &report.TopHosts{
@@ -65,6 +66,13 @@ func (m *monitor) topHosts(r *report.Report) {
 		addCauses(r.Top.Errors, run.Causes)
 		addCauses(r.TopAll.Errors, all.Causes)
 	})
+}
+
+// notTaken returns Report.NotTaken.
+func (m *monitor) notTaken() (counts []report.CauseCount) {
+	all := m.totals().Hosts.NotTaken
+	m.worker.Hosts(func(run fetcher.HostCounts) { counts = report.CauseCounts(all, run.NotTaken, topHosts) })
+	return counts
 }
 
 // addCauses adds to each host the reason why its last attempt failed.

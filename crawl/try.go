@@ -155,6 +155,7 @@ func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get
 	r.Title, r.Charset, r.Canonical, r.LinksFound = page.Title, page.Charset, page.Canonical.String(), uint64(len(page.Links))
 	root := page.Document().Nodes[0]
 	if page.Lack != extract.LacksNothing {
+		r.NotTaken = page.Lack.Mark()
 		r.Error = "the page has no document to take data from: " + page.Lack.String()
 	}
 	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Text, nil, r)

@@ -1,52 +1,63 @@
 package fetcher
 
 import (
-	"time"
-
 	"golang.org/x/net/html"
 
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/maintext"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// roomTime is the longest time for which takeData waits for the memory that the document of
-// a page needs.
-const roomTime = documentTime / 2
-
-// takeData extracts the fields and the main text of a page into its record. The caller
-// must have a place in Crawl.readers (see takeReader). takeData gives the place back
-// while it waits. If requests were aborted during the wait, takeData returns false, and
-// the caller no longer has the place.
-func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
+// takeData extracts the fields and the main text of a page into its record. If the page has no
+// document, v.lack has the reason. The caller must have called beginParsing. takeData may wait
+// for memory (see room).
+func (v *visited) takeData(page *extract.Page, r *record.Record) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {
-		return true
+		return
 	}
 	stage.Parse.Begin()
 	document := page.Document()
-	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
-		// Other visits may hold the memory and need this place to continue.
-		<-v.readers
-		pause(v.hard, 20*time.Millisecond)
-		if !v.takeReader() {
-			return false
-		}
-	}
-	if page.Lack != extract.LacksNothing {
-		if r.Error == "" {
-			r.Error = "the page has no document to take data from: " + page.Lack.String()
-		}
+	if v.noteLack(page, r); v.lack != extract.LacksNothing {
 		if set != nil {
 			r.Incomplete = set.Required()
 		}
-		return true
+		return
 	}
 	TakeData(document.Nodes[0], page.Base.String(), set, v.cfg.Text, v.impatience(), r)
 	v.data = len(r.Fields) + len(r.Text)
-	return true
+}
+
+// noteLack marks the record of a page whose document could not be built.
+func (v *visited) noteLack(page *extract.Page, r *record.Record) {
+	v.lack, r.NotTaken = page.Lack, page.Lack.Mark()
+	if page.Lack != extract.LacksNothing && r.Error == "" {
+		r.Error = "the page has no document to take data from: " + page.Lack.String()
+	}
+}
+
+// withoutData returns the completion of a page whose data could not be taken because of this
+// machine (extract.Lack.Passes). The page is requested again. After the last attempt the page
+// has failed, so that `crawler retry` queues it again, but its links are offered.
+func (v *visited) withoutData(links *linkSet, r *record.Record) frontier.Completion {
+	if links.err != nil {
+		return v.giveBackAfter(links.err)
+	}
+	v.tally.failed(v.item.Host, r.Error)
+	return v.withLinks(v.again(frontier.Handler, 0, r), links)
+}
+
+// countNotTaken counts a finished page whose data was not taken.
+func (t *tally) countNotTaken(why extract.Lack) {
+	if why == extract.LacksNothing {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hosts.NotTaken.Add(why.Mark(), 1)
 }
 
 // TakeData extracts data from a document into a record: the fields of set (none if set is

@@ -2,13 +2,17 @@ package fetcher_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // TestDataIsInRecords: the fields and the text of a page are in its record, and
@@ -64,30 +68,106 @@ func TestDataIsInRecords(t *testing.T) {
 	})
 }
 
-// TestDataWaitsForMemory: a page whose document does not fit into memory waits
-// until another page is completed.
-func TestDataWaitsForMemory(t *testing.T) {
+// dataHosts returns seeds of n hosts whose pages have the same heading and link, and the pages.
+func dataHosts(n int, body string) (seeds []string, answers map[string]reply) {
+	answers = map[string]reply{}
+	for i := range n {
+		seed := fmt.Sprintf("http://%d.test/", i)
+		seeds, answers[seed] = append(seeds, seed), page("<h1>x</h1><a href=/next>x</a>"+body)
+	}
+	return seeds, answers
+}
+
+func headings(t *testing.T) *fields.Rules {
+	t.Helper()
 	rules, err := fields.New(fields.Group{Fields: []string{"name=h1 | required"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rules
+}
+
+// TestDataWaitsForMemory: a page whose document does not fit into memory waits, however long,
+// until another page is completed.
+func TestDataWaitsForMemory(t *testing.T) {
+	rules := headings(t)
 	synctest.Test(t, func(t *testing.T) {
-		big := page("<h1>x</h1>" + strings.Repeat("<p>text</p>", 20_000))
-		answers := map[string]reply{}
-		var seeds []string
-		for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			answers["http://"+host+".test/"] = big
-			seeds = append(seeds, "http://"+host+".test/")
-		}
+		seeds, answers := dataHosts(8, strings.Repeat("<p>text</p>", 20_000))
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
-		cfg.Fields, cfg.Concurrency = rules, 8
-		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // room for all bodies and one document
+		cfg.Fields, cfg.Concurrency = rules, len(seeds)
+		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20      // room for all bodies and one document
+		cfg.OnPage = func(context.Context, *fetcher.Page) error { // holds the document
+			time.Sleep(time.Minute)
+			return nil
+		}
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {
-			if r := w.sink.recordOf(t, url); string(r.Fields) != `{"name":"x"}` {
-				t.Errorf("%s: fields %s, error %q", url, r.Fields, r.Error)
+			if r := w.sink.recordOf(t, url); string(r.Fields) != `{"name":"x"}` || r.NotTaken != "" {
+				t.Errorf("%s: fields %s, not taken %q, error %q", url, r.Fields, r.NotTaken, r.Error)
 			}
+		}
+	})
+}
+
+// TestDataWaitsForItsTurn: the time that a page waits for its turn to be parsed does not count
+// towards the time of its document.
+func TestDataWaitsForItsTurn(t *testing.T) {
+	rules := headings(t)
+	synctest.Test(t, func(t *testing.T) {
+		seeds, answers := dataHosts(8, "")
+		w := newWorld(t, pages(answers))
+		cfg := w.config()
+		cfg.Fields, cfg.Text, cfg.Concurrency = rules, true, len(seeds)
+		c := w.worker(cfg)
+		release := c.OccupyParsers()
+		time.AfterFunc(time.Minute, release)
+		w.crawlWith(c, fetcher.Empty, seeds...)
+		for _, url := range seeds {
+			if r := w.sink.recordOf(t, url); string(r.Fields) != `{"name":"x"}` || r.Text == "" {
+				t.Errorf("%s: fields %s, text %q, error %q", url, r.Fields, r.Text, r.Error)
+			}
+		}
+	})
+}
+
+// TestDataNotTaken: a page whose document this machine could not build in time has failed after
+// all attempts, with a mark, but its links are followed. After Retry its data is taken. A page
+// that has no document on any machine is done, with a mark. Both are counted.
+func TestDataNotTaken(t *testing.T) {
+	rules := headings(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://slow.test/": page("<h1>x</h1><a href=/next>x</a>"), "http://slow.test/next": status(404),
+			"http://deep.test/": page(strings.Repeat("<div>", 600)),
+		}))
+		cfg := w.config()
+		cfg.Fields = rules
+		slow := w.worker(cfg)
+		slow.SetDocumentTime(-1) // the time is over when it begins
+		w.crawlWith(slow, fetcher.Empty, "http://slow.test/", "http://deep.test/")
+		if r := w.sink.recordOf(t, "http://slow.test/"); r.NotTaken != "too_slow" || r.Outcome != string(frontier.Handler) ||
+			r.Attempts != 4 || r.LinksAdded != 1 || !slices.Equal(r.Incomplete, []string{"name"}) {
+			t.Errorf("slow page: record %+v, want a failure with the mark too_slow, and a link", r)
+		}
+		slow.Hosts(func(counts fetcher.HostCounts) {
+			if n := counts.NotTaken; n.Count("too_slow") != 2 || n.Total() != 2 {
+				t.Errorf("%d pages are counted as too slow, %d in all, want 2 and 2", n.Count("too_slow"), n.Total())
+			}
+		})
+		if n, err := w.store.Retry(t.Context(), ""); n != 2 || err != nil {
+			t.Fatalf("Retry: %d, %v, want both pages that were too slow", n, err)
+		}
+		if end, err := w.worker(cfg).Run(t.Context()); end != fetcher.Empty || err != nil {
+			t.Fatalf("Run after Retry ended with %q, %v", end, err)
+		}
+		last := w.sink.records[len(w.sink.records)-2:]
+		slices.SortFunc(last, func(a, b record.Record) int { return strings.Compare(a.URL, b.URL) })
+		if deep := last[0]; deep.NotTaken != "too_deep" || deep.Outcome != string(frontier.OK) || deep.Round != 1 {
+			t.Errorf("deep page: record %+v, want outcome ok with the mark too_deep", deep)
+		}
+		if r := last[1]; string(r.Fields) != `{"name":"x"}` || r.NotTaken != "" || r.Outcome != string(frontier.OK) {
+			t.Errorf("after Retry: record %+v, want fields and outcome ok", r)
 		}
 	})
 }

@@ -240,10 +240,13 @@ type Crawl struct {
 
 	slots   slots         // a host holds a slot or a late slot while requests to it are under way
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
-	wake    chan struct{} // something may be due earlier than expected
-	feeds   atomic.Int64  // calls of Hold that were not released yet
-	held    atomic.Int64  // leases that this worker has
-	ready   atomic.Int64  // leases without a late slot that do not wait for their host's delay
+	// documentTime is how long building a document, and taking data from it, may each take.
+	documentTime time.Duration
+
+	wake  chan struct{} // something may be due earlier than expected
+	feeds atomic.Int64  // calls of Hold that were not released yet
+	held  atomic.Int64  // leases that this worker has
+	ready atomic.Int64  // leases without a late slot that do not wait for their host's delay
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -291,6 +294,8 @@ func New(config Config) (*Crawl, error) {
 		slots:   newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:    make(chan struct{}, 1),
+
+		documentTime: documentTime,
 	}
 	c.exact, _ = exact.ParseTexts(config.Exact) // withDefaults has checked it
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)

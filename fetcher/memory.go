@@ -41,10 +41,19 @@ func (c *Config) budget() *budget.Budget {
 	return budget.New(c.Memory, largest)
 }
 
-// room takes the memory for a document, and reports whether there was enough. It never waits,
-// because links can also be read without a document.
+// room takes the memory for a document. If it is short, room gives back the turn to parse and
+// waits, because other visits may have the memory and need a turn to continue. It returns false
+// if requests were aborted, or if no share can have so much memory. The caller must have called
+// beginParsing.
 func (v *visited) room(bytes int64) bool {
-	return bytes <= v.memory.Largest()-v.share.Size() && v.share.TryGrow(bytes)
+	if bytes > v.memory.Largest()-v.share.Size() {
+		return false
+	}
+	if v.share.TryGrow(bytes) {
+		return true
+	}
+	v.endParsing()
+	return v.share.Grow(v.hard, bytes) == nil && v.beginParsing()
 }
 
 // takeReader waits until another body may be parsed. It returns false if requests were aborted.
@@ -61,12 +70,34 @@ func (c *Crawl) takeReader() bool {
 	return true
 }
 
+// beginParsing waits for the visit's turn to parse. It returns false if requests were aborted.
+func (v *visited) beginParsing() bool {
+	v.parsing = v.takeReader()
+	return v.parsing
+}
+
+// endParsing gives the turn back, if the visit has it.
+func (v *visited) endParsing() {
+	if v.parsing {
+		v.parsing = false
+		<-v.readers
+	}
+}
+
 // documentTime is how long building a document may take. Some pages are made to take
 // hours.
 const documentTime = 10 * time.Second
 
-// impatience returns a function that reports whether to give up building a document.
+// impatience returns a function that reports whether to give up building a document, or taking
+// data from it. The time begins with the first call, so that it does not count how long the
+// page waits for its turn and for memory.
 func (v *visited) impatience() func() bool {
-	deadline := time.Now().Add(documentTime)
-	return func() bool { return v.hard.Err() != nil || time.Now().After(deadline) }
+	var deadline time.Time
+	return func() bool {
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(v.documentTime)
+		}
+		return v.hard.Err() != nil || now.After(deadline)
+	}
 }

@@ -3,7 +3,23 @@ package fetcher
 import (
 	"context"
 	"testing"
+	"time"
 )
+
+// OccupyParsers takes the turns of all parsers until the returned function is called.
+func (c *Crawl) OccupyParsers() (release func()) {
+	for range cap(c.readers) {
+		c.readers <- struct{}{}
+	}
+	return func() {
+		for range cap(c.readers) {
+			<-c.readers
+		}
+	}
+}
+
+// SetDocumentTime replaces documentTime. It must be called before Run.
+func (c *Crawl) SetDocumentTime(d time.Duration) { c.documentTime = d }
 
 // MemoryTaken returns how many bytes of Config.Memory all visits hold.
 func (c *Crawl) MemoryTaken() int64 { return c.memory.Taken() }

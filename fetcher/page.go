@@ -23,6 +23,8 @@ type Page struct {
 	Record   *record.Record // as it will be written; links are counted later
 
 	document *extract.Page
+	built    *goquery.Document // nil until Document was called
+	visit    *visited
 	links    *linkSet
 }
 
@@ -34,12 +36,20 @@ type Page struct {
 func (p *Page) EventID() string { return record.EventID(p.Item.Fingerprint, int(p.Item.Round)) }
 
 // Document returns the parsed page. All calls return the same document. It is empty, not
-// nil, if the page is not HTML.
+// nil, if the page is not HTML, or if no document can be built; then Record.NotTaken has the
+// reason. The first call may wait until other pages give memory back, so OnPage must not hold
+// a lock during that call that another call of OnPage needs.
 func (p *Page) Document() *goquery.Document {
 	if p.document == nil {
 		return goquery.NewDocumentFromNode(&html.Node{Type: html.DocumentNode})
 	}
-	return p.document.Document()
+	if p.built == nil {
+		p.visit.beginParsing()
+		p.built = p.document.Document()
+		p.visit.endParsing()
+		p.visit.noteLack(p.document, p.Record)
+	}
+	return p.built
 }
 
 // Links returns the canonical URLs that the page will offer to the frontier.

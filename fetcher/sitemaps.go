@@ -121,7 +121,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
 	early := earlyLinks{visited: v}
-	reading := v.takeReader()
+	reading := v.beginParsing()
 	if !reading {
 		return v.giveBack()
 	}
@@ -138,16 +138,16 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		}
 		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
 		if full && links.err == nil && !early.failed {
-			<-v.readers
+			v.endParsing()
 			early.offer(links)
-			reading = v.takeReader()
+			reading = v.beginParsing()
 		}
 		return reading && links.err == nil
 	})
 	if !reading {
 		return v.giveBack()
 	}
-	<-v.readers
+	v.endParsing()
 	pages.refuse(frontier.ReasonTooMany, sum.TooMany)
 	pages.refuse(frontier.ReasonTooLong, sum.TooLong)
 	if err != nil && r.Error == "" {

@@ -42,12 +42,15 @@ const (
 )
 
 // HostCounts are bounded sketches of the hosts with the most answers, errors and
-// waits, and of the most frequent causes of errors.
+// waits, and of the most frequent causes of errors, and of the
+// reasons why the data of pages was not taken.
 type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
 	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the last part of the error's text, such as "connection refused"
+	// NotTaken counts the finished pages whose data was not taken, by record.Record.NotTaken.
+	NotTaken *topk.Sketch `json:"not_taken"`
 
 	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 }
@@ -56,7 +59,7 @@ type HostCounts struct {
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
-		ByCause: topk.New(causesCounted), Causes: make(map[string]string),
+		ByCause: topk.New(causesCounted), NotTaken: topk.New(causesCounted), Causes: make(map[string]string),
 	}
 }
 
@@ -93,6 +96,7 @@ func clip(cause string) string {
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
 		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},
+		{c.NotTaken, other.NotTaken},
 	} {
 		if pair[1] != nil {
 			pair[0].Merge(pair[1])

@@ -75,6 +75,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
+		h.tally.countNotTaken(v.lack)
 		if done.Page {
 			h.tally.pages.Add(1)
 			h.tally.count(h.tally.hosts.Pages, item.Host, 1)
@@ -125,6 +126,8 @@ type visited struct {
 	share   *budget.Share // of the memory
 	packed  int64         // bytes of the answer for the archive
 	data    int           // bytes of fields and text in the record
+	lack    extract.Lack  // why no data could be taken
+	parsing bool          // the visit has its turn to parse
 	refused []Refused     // refused links, for Config.OnRefused
 	edges   []record.Edge // all links, for Config.Edges
 }
@@ -256,7 +259,7 @@ func (v *visited) answered() frontier.Completion {
 func (v *visited) page(r *record.Record) frontier.Completion {
 	answer := v.answer
 	v.describe(r)
-	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
+	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r, visit: v}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
 		options := extract.Options{
@@ -264,20 +267,24 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 			Room: v.room, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 			OnRefused: links.refuseReference,
 		}
-		if !v.takeReader() {
+		if !v.beginParsing() {
 			return v.giveBack()
 		}
 		stage.Parse.Begin()
 		document := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
-		if !v.takeData(document, r) {
+		v.takeData(document, r)
+		v.endParsing()
+		if v.lack.Passes() && v.hard.Err() != nil { // the abort may be the reason
 			return v.giveBack()
 		}
 		stage.Judge.Begin()
-		<-v.readers
 		page.document = document
 		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
 		v.edges = edgesOf(document)
 		links.addDocument(document, robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token))
+		if v.lack.Passes() {
+			return v.withoutData(&links, r)
+		}
 	}
 	if v.cfg.OnPage != nil {
 		page.links = &links
@@ -351,7 +358,11 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 
 // finishedWith returns the completion that finishes the item and offers its links.
 func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
-	done := v.finish(outcome, r)
+	return v.withLinks(v.finish(outcome, r), links)
+}
+
+// withLinks adds the links to a completion that finishes the item.
+func (v *visited) withLinks(done frontier.Completion, links *linkSet) frontier.Completion {
 	if done.Disposition != frontier.Finish {
 		return done
 	}

@@ -119,6 +119,7 @@ var (
 	shadow       = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
 	recovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
 	promoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
+	notTaken     = counter("data_not_taken_total", "finished pages whose fields and text were not taken, with the runs of earlier processes in this directory", "reason")
 	outbox       = gauge("outbox", "notes that wait for Postgres")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
@@ -163,6 +164,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	sendStats(send, &st.Stats)
 	sendRelays(send, st.Relays)
+	for _, c := range st.NotTaken {
+		send(notTaken, float64(c.Count), c.Cause)
+	}
 	sendProgress(send, c.crawl.Progress())
 	if n, embedded := c.crawl.Commits(); embedded {
 		send(commits, float64(n))

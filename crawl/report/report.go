@@ -45,7 +45,10 @@ type Report struct {
 	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with the part of this run
 	// Errors are the failed attempts of the whole crawl by cause, with the part of this
 	// run.
-	Errors    []CauseCount    `json:"errors_by_cause,omitempty"`
+	Errors []CauseCount `json:"errors_by_cause,omitempty"`
+	// NotTaken counts the finished pages of the whole crawl whose fields and text were not
+	// taken, by the reason that their records have.
+	NotTaken  []CauseCount    `json:"not_taken,omitempty"`
 	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`

@@ -34,6 +34,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", human.Commas(s.Added), human.Commas(s.Known), human.Commas(s.Refused)))
 	}
 	r.writeBooks(&b)
+	fact(&b, "no data", notTakenInLine(r.NotTaken))
 	if r.Exact != nil {
 		r.Exact.write(&b, r.FPR)
 	}
@@ -114,6 +115,21 @@ func (r *Report) writeBooks(b *strings.Builder) {
 		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", human.Plural(r.Hosts, "host"), human.Commas(r.Delayed), human.Commas(r.Retries)))
 	}
 	fact(b, "FAULT", human.Printable(r.Fault))
+}
+
+// notTakenInLine says how many pages have no fields and no text, and why: "3 pages: too_deep 2,
+// too_large 1".
+func notTakenInLine(counts []CauseCount) string {
+	var total uint64
+	reasons := make(map[string]uint64)
+	for _, c := range counts {
+		total += c.Count
+		reasons[c.Cause] = c.Count
+	}
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("taken from %s: %s", human.Plural(total, "page"), breakdown(reasons))
 }
 
 // write prints the counts of exact keys and of recovered false positives. For comparison,

@@ -11,10 +11,11 @@ import (
 type Status struct {
 	Running  bool              `json:"running"`
 	Stats    frontier.Stats    `json:"stats"`
-	Progress *fetcher.Progress `json:"progress,omitempty"` // of this process; nil means that it does not run the crawl
-	Shared   *Sharing          `json:"shared,omitempty"`   // nil means that the crawl is not in Redis
-	Exact    *ExactKeys        `json:"exact,omitempty"`    // nil means that the exact keys are in the store itself
-	Relays   []Relay           `json:"relays,omitempty"`   // relays that deliver the crawl's events
+	Progress *fetcher.Progress `json:"progress,omitempty"`  // of this process; nil means that it does not run the crawl
+	Shared   *Sharing          `json:"shared,omitempty"`    // nil means that the crawl is not in Redis
+	Exact    *ExactKeys        `json:"exact,omitempty"`     // nil means that the exact keys are in the store itself
+	Relays   []Relay           `json:"relays,omitempty"`    // relays that deliver the crawl's events
+	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 }
 
 // Sharing lists the workers of a crawl in Redis.

@@ -54,13 +54,16 @@ type Record struct {
 	// Fields must be the last field with a JSON key. Its value can contain keys of any
 	// name, so code that searches a line for a key uses the first one of that name. The
 	// keys "fingerprint" and "lease" follow Fields, so their last occurrence is used.
-	Lang       string          `json:"lang,omitempty"`       // language of the main text, according to the page
-	Author     string          `json:"author,omitempty"`     // according to the page
-	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
-	Incomplete []string        `json:"incomplete,omitempty"` // required fields that the page does not have
-	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", whose end was cut off
-	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
-	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
+	Lang       string   `json:"lang,omitempty"`       // language of the main text, according to the page
+	Author     string   `json:"author,omitempty"`     // according to the page
+	Published  string   `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
+	Incomplete []string `json:"incomplete,omitempty"` // required fields that the page does not have
+	// NotTaken is why there are neither fields nor text although they were asked for: too_deep,
+	// too_large, too_heavy, too_slow or no_memory. It is empty if they were taken.
+	NotTaken string          `json:"not_taken,omitempty"`
+	Cut      []string        `json:"cut,omitempty"`    // fields, or "text", whose end was cut off
+	Text     string          `json:"text,omitempty"`   // the main text, paragraphs on lines of their own
+	Fields   json.RawMessage `json:"fields,omitempty"` // an object of texts, numbers and lists of these
 
 	// Item identifies the URL in its crawl. Its key in the line is "fingerprint". It is
 	// zero if an early version wrote the line.
