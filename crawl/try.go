@@ -51,7 +51,7 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 		}
 		if answer.RedirectTo == "" {
 			defer answer.Release()
-			return p.trial(answer.Body, answer.Header.Get("Content-Type"), target, answer)
+			return p.trial(answer.Body, answer.MIMEType(), target, answer)
 		}
 		next := answer.RedirectTo
 		answer.Release()

@@ -271,7 +271,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 			return v.giveBack()
 		}
 		stage.Parse.Begin()
-		document := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		document := extract.HTML(answer.Body, answer.MIMEType(), v.url, options)
 		v.takeData(document, r)
 		v.endParsing()
 		if v.lack.Passes() && v.hard.Err() != nil { // the abort may be the reason

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"sync"
 )
@@ -19,15 +18,14 @@ const (
 	maxDrain = 16 << 10
 	// maxPooled is the largest buffer that is reused for another body.
 	maxPooled = 256 << 10
-	// sniffBytes is the number of bytes that http.DetectContentType uses.
-	sniffBytes = 512
 )
 
 // readBody reads the wanted part of the answer's body into r. It returns an error if the
 // connection broke, the time limits were exceeded or Request.Grow failed.
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
-	if page && r.ContentType != "" && !c.wanted(r.ContentType, request) {
+	unclear := r.mime.unclear()
+	if page && !unclear && !c.wanted(r.ContentType, request) {
 		r.TypeRefused = true
 		if length >= 0 && length <= maxDrain {
 			io.Copy(io.Discard, wire) // an error only costs the connection
@@ -57,9 +55,9 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		return err
 	}
 	defer release()
-	if page && r.ContentType == "" {
+	if page && unclear {
 		err := r.buffer.fill(plain, min(limit, sniffBytes), grow)
-		r.ContentType = mediaType(http.DetectContentType(r.buffer.bytes))
+		r.ContentType = sniff(r.buffer.bytes, !isNosniff(r.Header))
 		if r.TypeRefused = !c.wanted(r.ContentType, request); r.TypeRefused {
 			return wire.err
 		}

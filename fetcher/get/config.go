@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -127,7 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, CheckHeader(name, values...))
 	}
 	for _, t := range c.Types {
-		if t != AnyType && (t != mediaType(t) || !strings.Contains(t, "/")) {
+		if t != AnyType && t != parseMIMEType(t).essence {
 			errs = append(errs, fmt.Errorf("type %q, want lower case type/subtype or %q", t, AnyType))
 		}
 	}

@@ -10,9 +10,11 @@ import (
 
 // Response is one answer.
 type Response struct {
-	Status      int
-	Header      http.Header
-	ContentType string // lower case, without parameters; detected from the body if the header is missing
+	Status int
+	Header http.Header
+	// ContentType is the type without parameters, in lower case: the last valid one of the
+	// Content-Type headers, or, of a page, detected from the body if they name none.
+	ContentType string
 	Body        []byte // decompressed; valid until Release
 	// Truncated reports that Body is incomplete: it was cut at the limit, or the
 	// compressed data is damaged (then Damage has the error).
@@ -29,8 +31,13 @@ type Response struct {
 	Duration    time.Duration // from the start, before connecting, to the end of the body
 	Wire        *Wire         // nil without Config.Capture; valid until Release
 
-	buffer, wire *buffer // of Body and Wire
+	mime         mimeType // of the Content-Type headers
+	buffer, wire *buffer  // of Body and Wire
 }
+
+// MIMEType returns ContentType with the charset that the Content-Type headers name for it, as the
+// value of a Content-Type header.
+func (r *Response) MIMEType() string { return mimeType{r.ContentType, r.mime.charset}.String() }
 
 // Release frees the buffers for other answers. Body and Wire must not be used afterwards.
 func (r *Response) Release() {
@@ -44,13 +51,10 @@ func (r *Response) Release() {
 }
 
 func newResponse(answer *http.Response) *Response {
-	r := &Response{
-		Status:      answer.StatusCode,
-		Header:      answer.Header,
-		ContentType: mediaType(answer.Header.Get("Content-Type")),
-	}
+	r := &Response{Status: answer.StatusCode, Header: answer.Header, mime: extractMIMEType(answer.Header["Content-Type"])}
+	r.ContentType = r.mime.essence
 	switch r.Status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+	case http.StatusMultipleChoices, http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		r.RedirectTo = location(answer.Header.Get("Location"))
 	}
@@ -67,12 +71,6 @@ func location(value string) string {
 		return value
 	}
 	return escape(value, func(c byte) bool { return c >= utf8.RuneSelf })
-}
-
-// mediaType returns the type/subtype part of a Content-Type header, in lower case.
-func mediaType(contentType string) string {
-	t, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // maxRetryAfter bounds a Retry-After header.
