@@ -55,7 +55,7 @@ type Config struct {
 
 	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
-	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost, HTTP1 and Capture are set by the crawl
+	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost and Capture are set by the crawl
 
 	Concurrency int           // hosts that get requests at once; 0 means that the crawl finds the best number
 	MaxPages    uint64        // end after this number of answers in the whole crawl; 0 means no limit

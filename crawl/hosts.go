@@ -72,9 +72,13 @@ func (t hostTable) limits(key string) frontier.HostLimits {
 	return frontier.HostLimits{}
 }
 
-// overlaps reports whether two requests to one of the hosts can be under way at once.
-func (t hostTable) overlaps() bool {
-	return slices.ContainsFunc(t, func(row hostRow) bool { return row.Concurrency > 1 })
+// concurrency returns the largest Concurrency of the hosts.
+func (t hostTable) concurrency() int {
+	most := 0
+	for _, row := range t {
+		most = max(most, row.Concurrency)
+	}
+	return most
 }
 
 // rules returns a function that returns the worker's rules for a host key.

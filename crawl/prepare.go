@@ -230,8 +230,7 @@ func (p *plan) newClient() (err error) {
 	if c.HeaderTimeout > 0 {
 		c.HeaderTimeout = min(c.HeaderTimeout, cmp.Or(c.Timeout, get.DefaultTimeout))
 	}
-	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, 2)
-	c.HTTP1 = p.Fixed.HostConcurrency <= 1 && !p.hosts.overlaps()
+	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, p.hosts.concurrency(), 2)
 	c.Capture = p.Records.Save != "none"
 	if p.client, err = get.New(c); err != nil {
 		return errors.Join(append(errs, err)...)

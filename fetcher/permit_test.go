@@ -2,8 +2,6 @@ package fetcher_test
 
 import (
 	"crypto/x509"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -60,9 +58,6 @@ func TestDelayAfterSlowConnection(t *testing.T) {
 				mu.Unlock()
 			}))
 			b.Listener = &late{Listener: b.Listener}
-			// With HTTP/2, the client uses only one of its connections. What the server logs
-			// about the others does not matter.
-			b.Config.ErrorLog = log.New(io.Discard, "", 0)
 			b.StartTLS()
 			defer b.Close()
 			redirects := http.NewServeMux()

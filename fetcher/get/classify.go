@@ -18,6 +18,8 @@ var (
 	// answer. The request may have reached the server, so the next request to the host
 	// must wait for the delay. The error says nothing about the URL or the host.
 	ErrStale = errors.New("get: kept connection was closed")
+	// ErrHTTP2Only reports a host that speaks HTTP/2 and not HTTP/1.1.
+	ErrHTTP2Only = errors.New("the host speaks only HTTP/2")
 	// ErrURL reports a string that cannot be requested.
 	ErrURL = errors.New("get: not a URL")
 )

@@ -79,13 +79,9 @@ type Config struct {
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
 
-	// HTTP1 sends every request over HTTP/1.1. HTTP/2 costs more for each connection, and is
-	// only worth it if requests to one host overlap.
-	HTTP1 bool
-
 	// Capture keeps requests and answers in Response.Wire, exactly as sent, for archives.
-	// With Capture, requests use HTTP/1.1 and ask for no coding except gzip, which all
-	// readers of archives know.
+	// With Capture, requests ask for no coding except gzip, which all readers of archives
+	// know.
 	Capture bool
 
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy

@@ -110,9 +110,19 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string, config *t
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
+		if isNoCommonProtocol(err) {
+			return nil, ErrHTTP2Only
+		}
 		return nil, err
 	}
 	return secure, nil
+}
+
+// isNoCommonProtocol reports whether err is the alert of a TLS server that does not speak
+// HTTP/1.1, the only protocol that is offered to it. crypto/tls does not export the alert.
+func isNoCommonProtocol(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && op.Err.Error() == "tls: no application protocol"
 }
 
 // isInsecure reports whether one of patterns matches host. The certificate of such a host

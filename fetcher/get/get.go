@@ -8,8 +8,9 @@
 //
 // A request is sent at most once. net/http repeats a GET if a connection that it reuses
 // was reset. That would be a second request within the host's delay. Here such a failure
-// is ErrStale, and the caller repeats the request after the host's delay. See onceBody and
-// h2.go.
+// is ErrStale, and the caller repeats the request after the host's delay. See onceBody.
+//
+// Requests use HTTP/1.1. A host that speaks only HTTP/2 is reported as ErrHTTP2Only.
 package get
 
 import (
@@ -73,48 +74,31 @@ func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 // Close closes the connections that no request is using.
 func (c *Client) Close() { c.close() }
 
-// newTransport returns the transport for HTTP/1.1 and HTTP/2, which makes all connections
-// through d. The proxy is part of d. It is not configured in net/http, because net/http
+// newTransport returns the transport for HTTP/1.1, which makes all connections through d. The proxy is part of d. It is not configured in net/http, because net/http
 // would send the names of hosts to the proxy.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
-	protocols := []string{"h2", "http/1.1"}
-	if config.HTTP1 || config.Capture {
-		protocols = protocols[1:]
-	}
 	secure := &tls.Config{
-		RootCAs: config.RootCAs, NextProtos: protocols,
+		RootCAs: config.RootCAs, NextProtos: []string{"http/1.1"},
 		// Resumed sessions need no certificates and no verification.
 		ClientSessionCache: tls.NewLRUClientSessionCache(config.MaxIdleConns),
 	}
 	t := &http.Transport{
-		DialContext:            d.dial,
-		TLSClientConfig:        secure,
-		TLSHandshakeTimeout:    config.DialTimeout,
+		DialContext: d.dial,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return d.dialTLS(ctx, network, address, secure)
+		},
 		DisableCompression:     true, // bodies are decompressed under our own limits
 		MaxIdleConns:           config.MaxIdleConns,
 		MaxIdleConnsPerHost:    config.MaxIdleConnsPerHost,
 		IdleConnTimeout:        config.IdleTimeout,
 		MaxResponseHeaderBytes: config.MaxHeaderBytes,
-		ReadBufferSize:         4 << 10, // per connection, even if idle; longer reads bypass it
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}
-	if config.Capture || len(config.InsecureHosts) > 0 { // net/http has only one TLS configuration for all hosts
-		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return d.dialTLS(ctx, network, address, secure)
-		}
+		ReadBufferSize:         4 << 10,                                                // per connection, even if idle; longer reads bypass it
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2
 	}
 	if config.Capture {
 		t.DialContext, t.DialTLSContext = tap(t.DialContext), tap(t.DialTLSContext)
 	}
-	if config.HTTP1 || config.Capture {
-		return t, t.CloseIdleConnections
-	}
-	h2 := newH2(config)
-	t.TLSNextProto["h2"] = h2.upgrade
-	return t, func() {
-		t.CloseIdleConnections()
-		h2.closeIdle()
-	}
+	return t, t.CloseIdleConnections
 }
 
 // CheckHost reports, before any request, whether host (a name or an address, without a

@@ -17,9 +17,9 @@ func TestPermitBeforeWriting(t *testing.T) {
 		page("here")(w, r)
 	}
 	plain := serve(t, handler)
-	server, http2 := secure(t, handler)
-	http1, tapped := http2, Config{Capture: true}
-	http1.Capture = true
+	server, secured := secure(t, handler)
+	both, tapped := secured, Config{Capture: true}
+	both.Capture = true
 	over := errors.New("it is over")
 	for name, at := range map[string]struct {
 		config Config
@@ -27,8 +27,8 @@ func TestPermitBeforeWriting(t *testing.T) {
 	}{
 		"plain":         {Config{}, plain},
 		"plain, tapped": {tapped, plain},
-		"TLS, tapped":   {http1, server.URL},
-		"HTTP/2":        {http2, server.URL},
+		"TLS":           {secured, server.URL},
+		"TLS, tapped":   {both, server.URL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := client(t, at.config)

@@ -177,7 +177,7 @@ func TestProxyTunnels(t *testing.T) {
 				c := client(t, config)
 				_, port, _ := net.SplitHostPort(strings.TrimPrefix(server.URL, "https://"))
 				r := mustGet(t, c, Request{URL: "https://example.com:" + port})
-				if want := "example.com:" + port + " example.com HTTP/2.0"; string(r.Body) != want {
+				if want := "example.com:" + port + " example.com HTTP/1.1"; string(r.Body) != want {
 					t.Errorf("body %q, want %q", r.Body, want)
 				}
 				r.Release()

@@ -148,7 +148,7 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // the gated connection of the request; nil if there is none yet, and for HTTP/2
+	gate       atomic.Pointer[gated] // the gated connection of the request; nil if there is none yet
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -207,7 +207,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}
-	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !isStreamError(err) && !errors.Is(err, errH2Flood):
+	case f.reused.Load() && !f.answered.Load() && !isTimeout(err):
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return &Error{Op: OpRequest, Err: err}

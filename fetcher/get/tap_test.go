@@ -110,9 +110,8 @@ func TestCaptureIsOff(t *testing.T) {
 	}
 }
 
-// TestCaptureTLS: the capture of a TLS connection has the plain text. The request uses
-// HTTP/1.1 even if both sides support HTTP/2. Wire.Remote is the address of the server,
-// also behind a proxy.
+// TestCaptureTLS: the capture of a TLS connection has the plain text. Wire.Remote
+// is the address of the server, also behind a proxy.
 func TestCaptureTLS(t *testing.T) {
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto+" "+r.TLS.ServerName)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })

@@ -2,7 +2,6 @@ package get
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,14 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -261,7 +258,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// secure starts a TLS server that speaks HTTP/2 and returns a config that trusts it.
+// secure starts a TLS server that speaks HTTP/1.1 and HTTP/2, and returns a config that trusts it.
 func secure(t *testing.T, handler http.HandlerFunc) (*httptest.Server, Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -274,136 +271,67 @@ func secure(t *testing.T, handler http.HandlerFunc) (*httptest.Server, Config) {
 	return s, Config{RootCAs: roots}
 }
 
-func TestCloseClosesHTTP2(t *testing.T) {
-	tlsServer, config := secure(t, page("unused"))
-	closed := make(chan struct{})
-	addr := listen(t, func(l net.Listener) net.Listener {
-		return tls.NewListener(l, &tls.Config{Certificates: tlsServer.TLS.Certificates, NextProtos: []string{"h2"}})
-	}, func(_ int, conn net.Conn) {
-		serveHTTP2(conn, new(atomic.Int32), nil)
-		close(closed)
-	})
-	c := client(t, config)
-	mustGet(t, c, Request{URL: "https://" + addr}).Release()
-	c.Close()
-	select {
-	case <-closed:
-	case <-time.After(10 * time.Second):
-		t.Error("the connection is still open 10 s after Close")
+// TestHTTP2Only: a TLS server that does not accept HTTP/1.1 is named as such.
+func TestHTTP2Only(t *testing.T) {
+	s, config := secure(t, page("unused"))
+	onlyHTTP2 := &tls.Config{
+		Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "h2c"},
+		// Like most servers, but unlike crypto/tls, which makes an exception for HTTP/1.1.
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if slices.Contains(hello.SupportedProtos, "h2") {
+				return nil, nil
+			}
+			return &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"other"}}, nil
+		},
+	}
+	addr := listen(t, func(l net.Listener) net.Listener { return tls.NewListener(l, onlyHTTP2) },
+		func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) })
+	_, err := client(t, config).Get(t.Context(), Request{URL: "https://" + addr})
+	if !errors.Is(err, ErrHTTP2Only) || err.Error() != "connect: the host speaks only HTTP/2" {
+		t.Errorf("Get: %v, want ErrHTTP2Only", err)
+	}
+	if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true, Host: true}) {
+		t.Errorf("Classify(%v) = %+v", err, f)
 	}
 }
 
-func TestHTTP2(t *testing.T) {
+// TestRequestsAtOnce: requests to one host at once have a connection each. All of them are kept
+// if MaxIdleConnsPerHost allows it, also with a server that speaks HTTP/2 too.
+func TestRequestsAtOnce(t *testing.T) {
+	const workers = 8
 	var addrs sync.Map
+	var together sync.WaitGroup
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		addrs.Store(r.RemoteAddr, true)
-		if r.ProtoMajor != 2 {
-			t.Errorf("protocol %s, want HTTP/2", r.Proto)
-		}
-		if r.ContentLength != 0 || r.TransferEncoding != nil {
-			t.Errorf("content length %d, transfer encoding %v, want a request that says it has no body", r.ContentLength, r.TransferEncoding)
-		}
-		page(r.RequestURI)(w, r)
+		together.Done()
+		together.Wait()
+		page(r.Proto)(w, r)
 	})
+	config.MaxIdleConnsPerHost = workers
 	c := client(t, config)
-	for _, target := range []string{"/", "/%7Ea%2f?x='y'", "//a"} {
-		sent := 0
-		r := mustGet(t, c, Request{URL: s.URL + target, Sent: func() { sent++ }})
-		if string(r.Body) != target || sent != 1 {
-			t.Errorf("%q: body %q, Sent was called %d times, want once", target, r.Body, sent)
+	for range 3 {
+		together.Add(workers)
+		var running sync.WaitGroup
+		for range workers {
+			running.Go(func() {
+				r, err := c.Get(t.Context(), Request{URL: s.URL})
+				if err != nil {
+					t.Error(err)
+					together.Done()
+					return
+				}
+				if string(r.Body) != "HTTP/1.1" {
+					t.Errorf("protocol %s, want HTTP/1.1", r.Body)
+				}
+				r.Release()
+			})
 		}
-		r.Release()
+		running.Wait()
 	}
-	var workers sync.WaitGroup
-	for range 16 {
-		workers.Go(func() {
-			r, err := c.Get(t.Context(), Request{URL: s.URL + "/x"})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			r.Release()
-		})
-	}
-	workers.Wait()
 	count := 0
 	addrs.Range(func(any, any) bool { count++; return true })
-	if count != 1 {
-		t.Errorf("%d connections, want 1", count)
-	}
-	s.CloseClientConnections()
-	for range 50 { // the client may notice the end of the connection late
-		r, err := c.Get(t.Context(), Request{URL: s.URL + "/x"})
-		if err == nil {
-			r.Release()
-			return
-		}
-		if !errors.Is(err, ErrStale) {
-			t.Fatalf("Get: %v, want ErrStale", err)
-		}
-	}
-	t.Error("no new connection after the old one was closed")
-}
-
-// TestHTTP2NeverRepeats: requests that net/http would repeat on its own are
-// sent once.
-func TestHTTP2NeverRepeats(t *testing.T) {
-	for name, c := range map[string]struct {
-		refuse func(f *http2.Framer, stream uint32)
-		stale  bool
-	}{
-		"refused stream": {func(f *http2.Framer, stream uint32) { f.WriteRSTStream(stream, http2.ErrCodeRefusedStream) }, false},
-		"goaway":         {func(f *http2.Framer, stream uint32) { f.WriteGoAway(stream-2, http2.ErrCodeNo, nil) }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tlsServer, config := secure(t, page("unused"))
-			var requests atomic.Int32
-			addr := listen(t, func(l net.Listener) net.Listener {
-				return tls.NewListener(l, &tls.Config{Certificates: tlsServer.TLS.Certificates, NextProtos: []string{"h2"}})
-			}, func(_ int, conn net.Conn) { serveHTTP2(conn, &requests, c.refuse) })
-			cl := client(t, config)
-			mustGet(t, cl, Request{URL: "https://" + addr}).Release()
-			_, err := cl.Get(t.Context(), Request{URL: "https://" + addr})
-			if err == nil || errors.Is(err, ErrStale) != c.stale {
-				t.Errorf("second Get: %v, want an error (ErrStale: %v)", err, c.stale)
-			}
-			if requests.Load() != 2 {
-				t.Errorf("%d requests, want 2", requests.Load())
-			}
-		})
-	}
-}
-
-// serveHTTP2 answers every odd request and refuses every even one.
-func serveHTTP2(conn net.Conn, requests *atomic.Int32, refuse func(*http2.Framer, uint32)) {
-	preface := make([]byte, len(http2.ClientPreface))
-	if _, err := io.ReadFull(conn, preface); err != nil || string(preface) != http2.ClientPreface {
-		return
-	}
-	f := http2.NewFramer(conn, conn)
-	f.WriteSettings()
-	for {
-		frame, err := f.ReadFrame()
-		if err != nil {
-			return
-		}
-		switch frame := frame.(type) {
-		case *http2.SettingsFrame:
-			if !frame.IsAck() {
-				f.WriteSettingsAck()
-			}
-		case *http2.HeadersFrame:
-			if requests.Add(1)%2 == 0 {
-				refuse(f, frame.StreamID)
-				continue
-			}
-			var block bytes.Buffer
-			e := hpack.NewEncoder(&block)
-			e.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-			e.WriteField(hpack.HeaderField{Name: "content-type", Value: "text/html"})
-			f.WriteHeaders(http2.HeadersFrameParam{StreamID: frame.StreamID, BlockFragment: block.Bytes(), EndHeaders: true})
-			f.WriteData(frame.StreamID, true, []byte("x"))
-		}
+	if count != workers {
+		t.Errorf("%d connections, want %d", count, workers)
 	}
 }
 
