@@ -43,6 +43,10 @@ func (f *field) extract(t *tree, room *int) Found {
 	found := Found{Name: f.name, All: f.all, Required: f.required}
 	left := min(MaxFieldBytes, *room)
 	for _, s := range f.sources {
+		if t.over {
+			found.Why = "no time was left for it"
+			return found
+		}
 		values, misfit := 0, ""
 		reason := s.from.find(t, func(text string) (more bool) {
 			values++
@@ -58,7 +62,7 @@ func (f *field) extract(t *tree, room *int) Found {
 		})
 		switch {
 		case len(found.Values) > 0:
-			found.Why = ""
+			found.Why, found.Cut = "", found.Cut || t.over && f.all
 			return found
 		case t.over:
 			found.Why = "no time was left for it"

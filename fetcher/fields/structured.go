@@ -89,7 +89,7 @@ func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	last := m.keys[len(m.keys)-1]
 	t.index()
 	for _, n := range t.properties {
-		if t.late() || isProperty(n, last) && m.holds(n, t.Root) && !yield(microValue(n)) {
+		if t.late(wideSteps) || isProperty(n, last) && m.holds(n, t.Root) && !yield(microValue(n)) {
 			break
 		}
 	}

@@ -192,7 +192,7 @@ func (p *parser) selector(s part) (source, error) {
 			return source{}, p.fault(s.offset+at+1, "want text, html or the name of an attribute behind the @")
 		}
 	}
-	compiled, err := cascadia.ParseGroup(selector)
+	compiled, err := compileSelector(selector)
 	if err != nil {
 		return source{}, p.fault(s.offset+faultOf(selector, err), "selector %q: %v", selector, reason(err))
 	}

@@ -1,11 +1,9 @@
 package fields
 
 import (
-	"bytes"
 	"io"
 	"strings"
 
-	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
@@ -24,8 +22,14 @@ const maxValueBytes = 4 * MaxFieldBytes
 // tree is a page, together with results that are computed once and used for several fields.
 type tree struct {
 	Page
-	over    bool // GiveUp returned true
-	visited int
+	over  bool // GiveUp returned true
+	steps int  // how much work was done
+	check int  // when there are so many steps, GiveUp is called
+
+	// What conditions remember about nodes, see recall.
+	asked   int
+	numbers map[*html.Node]int32      // the place of each node in the document
+	answers map[condition][]wasAnswer // index: the number of a node
 
 	// The results of index, which walks through the page once for all sources that are
 	// not selectors.
@@ -57,19 +61,71 @@ func (t *tree) index() {
 	})
 }
 
-// late reports whether to give up. It calls GiveUp once for every few elements.
-func (t *tree) late() bool {
-	if t.visited++; t.visited%32 == 0 && t.GiveUp != nil && !t.over {
+// checkSteps is the number of steps between two calls of GiveUp. Most steps take some ns.
+const checkSteps = 32
+
+// late counts steps, and reports whether to give up.
+func (t *tree) late(steps int) bool {
+	if t.steps += steps; t.steps >= t.check && t.GiveUp != nil && !t.over {
+		t.check = t.steps + checkSteps
 		t.over = t.GiveUp()
 	}
 	return t.over
+}
+
+// wasAnswer is what a condition remembers about a node. The zero value means nothing.
+type wasAnswer uint8
+
+const (
+	wasFalse wasAnswer = 1 + iota
+	wasTrue
+)
+
+// manyQuestions is the number of calls of recall after which answers are remembered. Ordinary
+// pages need fewer, and remembering takes more time than most answers.
+const manyQuestions = 1 << 16
+
+// recall returns the answer of a condition for a node, if it was noted before.
+func (t *tree) recall(c condition, n *html.Node) (answer, known bool) {
+	if t.asked++; !t.remembers() {
+		return false, false
+	}
+	answers := t.answers[c]
+	if answers == nil {
+		return false, false
+	}
+	was := answers[t.numbers[n]]
+	return was == wasTrue, was != 0
+}
+
+// remembers reports whether answers must be noted.
+func (t *tree) remembers() bool { return t.asked > manyQuestions }
+
+// note remembers an answer.
+func (t *tree) note(c condition, n *html.Node, answer bool) {
+	if t.numbers == nil {
+		t.numbers, t.answers = make(map[*html.Node]int32), make(map[condition][]wasAnswer)
+		for at := t.Root; at != nil; at = following(at, t.Root) {
+			t.numbers[at] = int32(len(t.numbers))
+		}
+	}
+	answers := t.answers[c]
+	if answers == nil {
+		answers = make([]wasAnswer, len(t.numbers))
+		t.answers[c] = answers
+	}
+	was := wasFalse
+	if answer {
+		was = wasTrue
+	}
+	answers[t.numbers[n]] = was
 }
 
 // each calls visit with the elements in document order until visit returns false or the
 // page is given up.
 func (t *tree) each(visit func(n *html.Node) bool) {
 	for n := t.Root; n != nil && !t.over; {
-		if n.Type == html.ElementNode && (t.late() || !visit(n)) {
+		if n.Type == html.ElementNode && (t.late(1) || !visit(n)) {
 			return
 		}
 		n = following(n, t.Root)
@@ -92,15 +148,18 @@ func following(n, root *html.Node) *html.Node {
 
 // selected finds elements by a CSS selector.
 type selected struct {
-	match cascadia.SelectorGroup
+	match condition
 	taken string // what is taken from each element: text, html, or the name of an attribute
 }
 
 func (s *selected) find(t *tree, yield func(string) bool) (reason string) {
 	matches := false
 	t.each(func(n *html.Node) bool {
-		if !s.match.Match(n) {
+		if !s.match.holds(t, n) {
 			return true
+		}
+		if t.late(checkSteps) { // the answer means nothing, and the text of an element may be long
+			return false
 		}
 		matches = true
 		switch s.taken {
@@ -180,21 +239,31 @@ func htmlOf(n *html.Node) string {
 			break
 		}
 	}
-	return strings.ToValidUTF8(b.String(), "")
+	return strings.ToValidUTF8(b.text.String(), "")
 }
 
-// bounded is a writer that fails after a number of bytes.
+// bounded is a writer that fails after a number of bytes. It has all methods that html.Render
+// uses, so that html.Render needs no buffer.
 type bounded struct {
-	bytes.Buffer
+	text strings.Builder
 	room int
 }
 
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	n := min(len(p), b.room-b.Len())
-	b.Buffer.Write(p[:n])
-	if n < len(p) {
+// WriteString implements io.StringWriter.
+func (b *bounded) WriteString(text string) (int, error) {
+	n := min(len(text), b.room-b.text.Len())
+	b.text.WriteString(text[:n])
+	if n < len(text) {
 		return n, io.ErrShortWrite
 	}
 	return n, nil
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) { return b.WriteString(string(p)) }
+
+// WriteByte implements io.ByteWriter.
+func (b *bounded) WriteByte(c byte) error {
+	_, err := b.WriteString(string([]byte{c}))
+	return err
 }
