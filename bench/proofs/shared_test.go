@@ -224,11 +224,12 @@ const lostTerm = "acknowledged and lost"
 
 // audited has the parts of an audit that the proofs use.
 type audited struct {
-	code   int
-	text   string
-	lost   uint64
-	faults []string // terms that do not balance
-	noted  bool     // the audit has notes, because something was not counted
+	code       int
+	text       string
+	lost       uint64
+	foundAgain uint64
+	faults     []string // terms that do not balance
+	noted      bool     // the audit has notes, because something was not counted
 }
 
 // audit runs an audit of the crawl with its records. An audit counts the records only if
@@ -262,6 +263,9 @@ func (m *team) auditOnce() audited {
 	for _, term := range said.Terms {
 		if term.Term == lostTerm {
 			a.lost = uint64(term.Counted)
+		}
+		if term.Term == "lost, then found again" {
+			a.foundAgain = uint64(term.Counted)
 		}
 		if term.Fault != "" {
 			a.faults = append(a.faults, term.Term)

@@ -52,17 +52,15 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, wait time.Duration) (
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is like m.judge, for a crawl whose servers lost data. The audit is allowed to
-// name lost URLs: a URL can be lost although a worker got the answer that it was added.
-// Later the crawl finds the URL again.
+// judgeLoss is like m.judge, for a crawl whose servers lost data: URLs that a worker had got the
+// answer added for. The crawl has found all of them again, and the audit must say so.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)
 	for _, fault := range audit.faults {
-		if fault != lostTerm {
-			m.t.Errorf("the audit says that %s does not balance:\n%s", fault, audit.text)
-		}
+		m.t.Errorf("the audit says that %s does not balance:\n%s", fault, audit.text)
 	}
+	figure(m.t, "found again", "%d lost URLs", audit.foundAgain)
 	if audit.noted {
 		m.t.Errorf("the audit has notes, so it did not count something:\n%s", audit.text)
 	}

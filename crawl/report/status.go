@@ -21,8 +21,10 @@ type Status struct {
 // Sharing lists the workers of a crawl in Redis.
 type Sharing struct {
 	Workers []Worker `json:"workers"` // workers that are alive
-	// Lost counts the URLs that Redis lost after it had reported them as added.
-	Lost uint64 `json:"acknowledged_and_lost"`
+	// Lost counts the URLs that Redis lost after it had reported them as added, and that were not
+	// found again.
+	Lost       uint64 `json:"acknowledged_and_lost"`
+	FoundAgain uint64 `json:"lost_and_found_again"` // URLs that Redis lost, and that were added again since
 }
 
 // Worker is one of the workers of a crawl.

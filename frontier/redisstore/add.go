@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +21,10 @@ type adder struct {
 	seen  *seenCache // nil means that there is no cache
 	added string     // field of partition.meta that counts the items that this worker adds
 
-	// acknowledged counts, by partition, the items for which callers of this process got the
-	// answer Added.
+	// acknowledged counts, by partition, the items for which this process got the answer Added.
 	acknowledged []atomic.Uint64
+	ledger       ledger       // of a worker
+	comparing    sync.Mutex   // held while the ledger is compared with the servers
 	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
@@ -175,11 +177,17 @@ func (s *Store) take(got *answers, o *offering) error {
 		}
 		got.verdicts[a.index] = a.verdict
 		got.rely(a.part, a.epoch)
-		if a.verdict.Answer == frontier.Added {
-			s.acknowledged[a.part.number].Add(1)
-		}
 	}
 	return nil
+}
+
+// acknowledge counts an item that this process added. The argument number is the number of items
+// that it has added to the partition, according to the partition.
+func (s *Store) acknowledge(a *ask, ep *epoch, number uint64) {
+	s.acknowledged[a.part.number].Add(1)
+	if s.number > 0 {
+		s.ledger.add(a.part, ep, number, a.print)
+	}
 }
 
 // rely records that an answer depends on an epoch of its partition's node.
@@ -207,13 +215,9 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before 
 			}
 			continue
 		}
-		if before.verdicts[i].Answer != frontier.Added {
-			continue
+		if before.verdicts[i].Answer == frontier.Added {
+			got.verdicts[i] = before.verdicts[i]
 		}
-		if got.verdicts[i].Answer == frontier.Added { // the server lost the item and added it again: count it once
-			s.acknowledged[got.parts[i].number].Add(^uint64(0))
-		}
-		got.verdicts[i] = before.verdicts[i]
 	}
 	return got, nil
 }

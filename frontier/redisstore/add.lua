@@ -63,13 +63,14 @@
 --            changed, or 'lost' if the record of the filter is lost. Then nothing was
 --            decided or written
 --          2 how many hosts became due
+--          3 how many items the caller had added before
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
-if not record[1] then return {'lost', 0} end
-if record[1] ~= layers then return {'stale', 0} end
+if not record[1] then return {'lost', 0, 0} end
+if record[1] ~= layers then return {'stale', 0, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
 -- The counters for exact items that the filter claims to contain, by letter.
@@ -216,4 +217,4 @@ if added > 0 then
     'keys' .. layers, int((record[2] or 0) + bits))
 end
 for counter, by in pairs(counts) do redis.call('HINCRBY', META, counter, int(by)) end
-return {table.concat(answers), woken}
+return {table.concat(answers), woken, tonumber(record[3] or 0)}

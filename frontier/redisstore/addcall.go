@@ -277,7 +277,7 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 		return c.err
 	}
 	reply := list(c.reply)
-	if len(reply) != 2 {
+	if len(reply) != 3 {
 		return fmt.Errorf("redisstore: add.lua replied %v", c.reply)
 	}
 	letters, p := text(reply[0]), c.part
@@ -294,7 +294,7 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	if integer(reply[1]) > 0 { // hosts became due
 		g.s.schedule.wake(p)
 	}
-	full := false
+	full, before := false, uint64(integer(reply[2]))
 	for i, a := range items {
 		verdict, final := letterVerdicts[letters[i]]
 		if !final {
@@ -305,6 +305,8 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 		g.settle(a, verdict, c.ran)
 		if verdict.Answer == frontier.Added {
 			g.s.queued.Add(1)
+			before++
+			g.s.acknowledge(a, c.ran, before)
 		}
 	}
 	if full {

@@ -213,6 +213,7 @@ func (s *Store) join(ctx context.Context) error {
 	s.cfg.Partitions, s.cfg.ExactSet, s.cfg.Settings = c.Partitions, c.ExactSet, c.Settings
 	s.cfg.LeaseTTL = time.Duration(c.LeaseMS) * time.Millisecond
 	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
+	s.ledger.dir, s.ledger.parts = s.cfg.TempDir, make([]partLedger, s.cfg.Partitions)
 	return s.makePartitions()
 }
 

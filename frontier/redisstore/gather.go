@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -120,6 +121,11 @@ func (g *group) round(ctx context.Context) error {
 	ep, err := g.s.epochOf(ctx, g.node)
 	if err != nil {
 		return err
+	}
+	if g.s.number > 0 && slices.ContainsFunc(g.open, func(a *ask) bool { return !g.s.ledger.checkedIn(a.part, ep) }) {
+		if err := g.s.checkLosses(ctx, g.node, ep); err != nil {
+			return err
+		}
 	}
 	g.tests = g.tests[:0]
 	for _, a := range g.open {

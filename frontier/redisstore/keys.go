@@ -34,6 +34,7 @@ type partition struct {
 	shadow      string // set of the fingerprints of sampled items, with which the filter's errors are measured
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
+	lost        string // hash, fingerprints of lost items by the number of the worker that had added them: see ledger
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
 	node      atomic.Pointer[node]            // its last known node; nil if it was not looked up yet
@@ -85,7 +86,7 @@ func newPartition(crawl string, number int) *partition {
 	return &partition{
 		number: number, tag: tag,
 		meta: tag + "f", due: tag + "d", leased: tag + "l", delayed: tag + "z",
-		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", outbox: tag + "o",
+		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", outbox: tag + "o", lost: tag + "L",
 	}
 }
 

@@ -60,6 +60,10 @@ type Config struct {
 	// completions must not have a Record.
 	OpenOutput frontier.OpenOutput
 
+	// TempDir is the directory of the temporary file in which a worker remembers the last 4 million
+	// items that it added, 32 bytes each; empty means the default directory of the system.
+	TempDir string
+
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
 	Wait      int              // number of replicas that must confirm added items; 0 means none
 	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
@@ -214,7 +218,7 @@ func newStore(cfg Config) *Store {
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.close = sync.OnceValue(func() error {
 		s.background.stop()
-		return s.client.Close()
+		return errors.Join(s.client.Close(), s.ledger.close())
 	})
 	s.added = fieldAdded + "0"
 	s.seen = newSeenCache(cfg.SeenCache)

@@ -77,12 +77,19 @@ func (s *Store) enrol(ctx context.Context) error {
 // beatOn sends heartbeats until ctx ends, and then a message that the worker leaves.
 func (s *Store) beatOn(ctx context.Context) {
 	for sleep(ctx, beatEvery) == nil {
-		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+		err := s.beat(ctx)
+		if err == nil {
+			err = s.nameLosses(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.DebugContext(ctx, "no heartbeat", "err", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
 	defer cancel()
+	if err := s.nameLosses(ctx); err != nil {
+		s.cfg.Logger.DebugContext(ctx, "lost items not named", "err", err)
+	}
 	if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
 		s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 	}

@@ -91,6 +91,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
 	w := worker{outputs: outputs{c: c, Dir: h.Dir}, server: h}
+	config.TempDir = h.Dir // openOutput creates it, if it is not empty
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}

@@ -33,6 +33,9 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with queued or leased items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
 	a.Add("acknowledged and lost", 0, shared.Lost, "URLs whose addition workers remember", "")
+	if n := shared.FoundAgain; n > 0 {
+		a.Add("lost, then found again", n, n, "lost URLs that are in the filter again", "")
+	}
 	if working := len(shared.Workers) > 0; !working { // while workers run, Redis and Postgres cannot be read at the same moment
 		err = e.auditExact(ctx, &a)
 	}

@@ -75,7 +75,8 @@ func (e *sharedEngine) Sharing(ctx context.Context) (*report.Sharing, error) {
 		}
 	}
 	for _, loss := range losses {
-		shared.Lost += loss.Items
+		shared.Lost += loss.Items - loss.FoundAgain
+		shared.FoundAgain += loss.FoundAgain
 	}
 	return shared, nil
 }

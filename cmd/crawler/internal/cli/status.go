@@ -70,6 +70,10 @@ func printWorkers(w io.Writer, sh *report.Sharing) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "  acknowledged and lost: %s\n", human.Commas(sh.Lost))
+	again := ""
+	if sh.FoundAgain > 0 {
+		again = fmt.Sprintf("; lost, then found again: %s", human.Commas(sh.FoundAgain))
+	}
+	_, err := fmt.Fprintf(w, "  acknowledged and lost: %s%s\n", human.Commas(sh.Lost), again)
 	return err
 }
