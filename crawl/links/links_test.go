@@ -123,6 +123,39 @@ func TestRedirectChains(t *testing.T) {
 	}
 }
 
+// TestLongChains: chains and loops of any length are followed to their end.
+func TestLongChains(t *testing.T) {
+	series := func(name string, n int, last string) (records []record.Record) {
+		for i := range n - 1 {
+			records = append(records, redirect(fmt.Sprint(name, i), fmt.Sprint(name, i+1)))
+		}
+		return append(records, redirect(fmt.Sprint(name, n-1), last))
+	}
+	for _, c := range []struct {
+		records []record.Record
+		rows    int
+		want    string // URL, hops, loop, status, number of URLs listed, the last of them
+	}{
+		{append(series("chain", 120, "end"), page("end", "client_error", 404, 0)), 1, "chain0 120 false 404 121 end"},
+		{append(series("far", 50_000, "end"), page("end", "ok", 200, 0)), 1, "far0 50000 false 200 1001 end"},
+		{series("ring", 150, "ring0"), 150, "ring0 150 true 0 151 ring0"},
+		{append([]record.Record{redirect("in", "to"), redirect("to", "ring7")}, series("ring", 150, "ring0")...), 151, "in 152 true 0 153 ring7"},
+		{append(append(series("a", 600, "b0"), series("b", 600, "c0")...), series("c", 600, "b5")...), 1196, "a0 1800 true 0 1001 b5"},
+		{append(series("deep", 120, "unknown"), redirect("side", "deep119")), 2, "deep0 120 false 0 121 unknown"},
+	} {
+		rows := all(t, source(c.records).Chains())
+		if len(rows) != c.rows {
+			t.Errorf("%d chains, want %d, of which the first is %s", len(rows), c.rows, c.want)
+			continue
+		}
+		first := rows[0]
+		got := fmt.Sprint(first.URL, " ", first.Hops, " ", first.Loop, " ", first.Status, " ", len(first.Chain), " ", first.Chain[len(first.Chain)-1])
+		if got != c.want {
+			t.Errorf("the first chain is %s, want %s", got, c.want)
+		}
+	}
+}
+
 func TestCanonicalConflicts(t *testing.T) {
 	s := source([]record.Record{
 		canonical("a", "b"), canonical("b", "b"), canonical("c", "d"), canonical("d", "e"), canonical("e", ""), canonical("f", "gone"), page("gone", "client_error", 404, 0),
