@@ -88,7 +88,8 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return &brokenCallError{dir, errors.Unwrap(err)} // without the URL, which is made up
+		failed, is := errors.AsType[*net.OpError](err)
+		return &brokenCallError{dir, !is || failed.Op != "dial", errors.Unwrap(err)} // without the URL, which is made up
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -96,7 +97,7 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 		return fmt.Errorf("the running crawl says: %s", bytes.TrimSpace(message))
 	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return &brokenCallError{dir, err}
+		return &brokenCallError{dir, true, err}
 	}
 	return nil
 }
@@ -104,8 +105,9 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 // brokenCallError reports that a call through the control socket got no complete answer. The
 // process that listened might have died meanwhile.
 type brokenCallError struct {
-	dir string
-	err error
+	dir  string
+	sent bool // the question may have been answered
+	err  error
 }
 
 // Error implements error.

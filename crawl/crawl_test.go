@@ -138,9 +138,9 @@ func TestStatusOfWorker(t *testing.T) {
 func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 	h := handle(t)
 	var calls errgroup.Group
-	// This call takes about 3 s. A process waits only lockTime (2 s) for the lock of the directory.
+	// This call takes about 11 s. A process waits only handoverTime (10 s) for the lock of the directory.
 	calls.Go(func() error {
-		_, err := h.Report(t.Context(), 3*time.Second)
+		_, err := h.Report(t.Context(), 11*time.Second)
 		return err
 	})
 	for range 20 {

@@ -220,7 +220,8 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
 		return false, ctx.Err()
 	}
-	if _, err := verbStop.ask(ctx, h, nothing{}); err != nil || h.own != nil {
+	_, err = verbStop.ask(ctx, h, nothing{})
+	if h.own != nil || err != nil && !errors.Is(err, errNotRun) { // errNotRun: it has just ended by itself
 		return true, err
 	}
 	return true, awaitEnd(ctx, h.location.Dir)

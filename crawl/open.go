@@ -94,14 +94,20 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 			return h, nil
 		}
 	}
-	stored, err := backend.Stored(ctx)
-	if err != nil {
-		return nil, err
+	for begun := time.Now(); ; {
+		stored, err := backend.Stored(ctx)
+		if err != nil || stored != nil {
+			return h, err
+		}
+		if dir, is := backend.(engine.Directory); !is || !dir.Creating() || time.Since(begun) > handoverTime {
+			return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	if stored == nil {
-		return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
-	}
-	return h, nil
 }
 
 // openStored opens an existing crawl with its stored settings, without running it.

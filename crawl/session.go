@@ -74,21 +74,22 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 	return ses, nil
 }
 
-// lockTime is how long a process waits for the lock of a directory if no process runs
-// the crawl there.
-const lockTime = 2 * time.Second
-
 // openEngine opens the frontier. A process that only reads something, such as a relay,
 // locks the directory for a moment. So if the directory is locked and no process runs
-// the crawl there, openEngine waits up to lockTime.
+// the crawl there, openEngine waits up to handoverTime. A process that wants to run the crawl
+// tries more often than those that only read, which otherwise could keep it waiting.
 func (p *plan) openEngine(ctx context.Context, backend engine.Backend, purpose engine.Purpose) (*engine.Engine, error) {
+	pause := 20 * time.Millisecond
+	if purpose == engine.Crawl {
+		pause = time.Millisecond
+	}
 	for begun := time.Now(); ; {
 		opened, err := backend.Open(ctx, p.engineConfig(), purpose)
-		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > lockTime {
+		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > handoverTime {
 			return opened, err
 		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

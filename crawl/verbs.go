@@ -92,12 +92,37 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
+// handoverTime is how long ask waits for a process that opens or closes the crawl.
+const handoverTime = 10 * time.Second
+
 // ask returns the answer to a question. It uses the session that this process has open, or
-// asks the process that runs the crawl. Otherwise it opens the crawl for this question.
+// asks the process that runs the crawl. Otherwise it opens the crawl for this question. While
+// another process opens or closes the crawl, ask tries again, for up to handoverTime.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
 		return v.perform(h.own, ctx, question)
 	}
+	for begun := time.Now(); ; {
+		answer, err = v.askOnce(ctx, h, question)
+		if err == nil || !v.handedOver(err) || time.Since(begun) > handoverTime {
+			return answer, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		}
+	}
+}
+
+// handedOver reports whether an error of askOnce can mean that a process has just begun or ceased
+// to run the crawl, and the question can be asked again.
+func (v verb[Q, A]) handedOver(err error) bool {
+	broken, is := errors.AsType[*brokenCallError](err)
+	return is && (!broken.sent || v.purpose == engine.Look) || errors.Is(err, frontier.ErrLocked)
+}
+
+func (v verb[Q, A]) askOnce(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if err := h.lock(ctx); err != nil {
 		return answer, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -94,6 +95,9 @@ func Locked(fsys vfs.FS, dir string) (bool, error) {
 	}
 	return false, lock.Close()
 }
+
+// LockedByOther is like Locked for a caller that must not create anything in dir.
+func LockedByOther(dir string) bool { return durable.LockedByOther(filepath.Join(dir, lockFile)) }
 
 func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 	if filesystem == nil {

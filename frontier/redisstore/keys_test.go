@@ -20,7 +20,7 @@ func TestKeysAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	types := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\* (`.*`[^(]*) \\((string|hash|list|set|sorted set)\\):").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\* (`[^(\n]*) \\((string|hash|list|set|sorted set)\\):").FindAllStringSubmatch(string(text), -1) {
 		for _, key := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
 			types[key[1]] = row[2]
 		}

@@ -117,6 +117,9 @@ func Locked(dir string) (bool, error) {
 	return localstore.Locked(nil, dir)
 }
 
+// Creating reports whether a process is creating a crawl in the directory.
+func (d Directory) Creating() bool { return localstore.LockedByOther(d.Path) }
+
 // localEngine is an embedded frontier.
 type localEngine struct {
 	*localstore.Store
