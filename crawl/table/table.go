@@ -2,8 +2,8 @@
 // The caller chooses the columns, and a condition selects the records.
 //
 // It owns the types of columns, the conditions of --where and the formats. It does not
-// open files: its source is an iterator of lines. It reads one line at a time and needs
-// memory for one row group of Parquet.
+// open files, except a temporary file for sorting: its source is an iterator of lines. It reads one
+// line at a time and needs memory for one row group of Parquet.
 package table
 
 import (
@@ -31,6 +31,9 @@ type Table struct {
 	Format  Format     // empty means JSONL
 	Columns []Column   // empty means all columns: see Write
 	Where   *Condition // nil selects every record
+	Sort    []SortKey  // empty means the order of the source
+	Limit   uint64     // maximum number of records; 0 means no limit
+	Temp    string     // directory for the temporary file of Sort; empty means the system's
 }
 
 // Lines yields records as lines of JSON. A line is valid until the next one is read.
@@ -44,8 +47,20 @@ type Lines = iter.Seq2[[]byte, error]
 // for members of the selected records that the schema does not have. To find these members,
 // Write first reads the whole source. If Columns is not empty, Write does this only to find
 // the types of columns of the kind Any for Parquet. ReadsTwice reports both cases.
-func (t Table) Write(source func() Lines, w io.Writer) error {
+//
+// If Sort is not empty, Write reads the source once more, before all else, and keeps up to 64 MiB of
+// the selected lines in memory. More of them go to a temporary file, unless Limit makes them
+// superfluous.
+func (t Table) Write(source func() Lines, w io.Writer) (err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
+	if len(t.Sort) > 0 {
+		sorted, err := t.sorted(source())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, sorted.close()) }()
+		source, t.Where = sorted.lines, nil
+	}
 	columns, err := t.resolve(source)
 	if err != nil {
 		return err
@@ -106,7 +121,7 @@ func (t Table) copyLines(lines Lines, w io.Writer) error {
 // only its line; there must then be no condition.
 func (t Table) selected(lines Lines, parsed bool) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
-		r, n := row{derive: t.Schema.derive}, uint64(0)
+		r, n, left := row{derive: t.Schema.derive}, uint64(0), t.Limit
 		for line, err := range lines {
 			r.line = line
 			n++
@@ -117,6 +132,9 @@ func (t Table) selected(lines Lines, parsed bool) iter.Seq2[*row, error] {
 				continue
 			}
 			if !yield(&r, err) || err != nil {
+				return
+			}
+			if left--; left == 0 {
 				return
 			}
 		}

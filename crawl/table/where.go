@@ -4,61 +4,178 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // Condition selects records. It is safe for concurrent use.
-type Condition struct{ comparisons []func(*row) bool }
-
-// holds reports whether all comparisons are true.
-func (c *Condition) holds(r *row) bool {
-	return !slices.ContainsFunc(c.comparisons, func(holds func(*row) bool) bool { return !holds(r) })
+type Condition struct {
+	holds   func(*row) bool
+	columns []string
 }
 
-// comparison matches a comparison at the beginning of a condition. The groups are the column,
-// the operator, the value, and the word "and" if another comparison must follow.
-var comparison = regexp.MustCompile(`^\s*('[^']*'|"[^"]*"|[^\s=!<>~'"]+)\s*(!=|!~|<=|>=|=|<|>|~)\s*('[^']*'|"[^"]*"|[^\s'"=]\S*)(?:\s+((?i)and)\s+|\s*$)`)
+// Columns returns the names of the columns that the condition compares. A name can occur twice.
+func (c *Condition) Columns() []string { return c.columns }
 
-// Condition parses a condition over the columns of the schema. It consists of comparisons
-// that must all be true:
+// maxNesting bounds the nesting of parentheses and of the word not in a condition.
+const maxNesting = 100
+
+// Condition parses a condition over the columns of the schema. It consists of comparisons,
+// which can be joined with and, or, not and parentheses:
 //
-//	status >= 400 and url ~ /tag/
+//	status >= 400 and not (url ~ /tag/ or depth > 3)
 //
-// A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
-// !~ is a regular expression of package regexp. A value with white space, or with = or a quote
-// at its beginning, needs quotes: '…' or "…".
+// The word not binds more tightly than and, which binds more tightly than or. A comparison is a
+// column, one of = != < <= > >= ~ !~, and a value. The value of ~ and !~ is a regular expression of
+// package regexp. A value without quotes ends at white space, or at a closing parenthesis that was
+// not opened in the value. A value with white space, or with = or a quote at its beginning, needs
+// quotes: '…' or "…".
 //
 // A comparison with a member that the record does not have is false. But != and !~ are always
 // the opposites of = and ~, so they are true in this case. An absent bool is false. Members
 // whose type the schema does not have, such as fields.price, are compared as numbers if both
 // sides are numbers, and otherwise as text.
 func (s *Schema) Condition(text string) (*Condition, error) {
-	condition := new(Condition)
-	for rest, more := text, true; more; {
-		parts := comparison.FindStringSubmatch(rest)
-		if parts == nil {
-			return nil, fmt.Errorf("at %q: want COLUMN OPERATOR VALUE, with \"and\" between two of them, and quotes around a value with spaces or with = at its beginning", rest)
-		}
-		c, err := s.Column(unquote(parts[1]))
-		if err != nil {
-			return nil, err
-		}
-		operator, negated := strings.CutPrefix(parts[2], "!")
-		holds, err := c.compare(operator, unquote(parts[3]))
-		if err != nil {
-			return nil, err
-		}
-		if negated {
-			condition.comparisons = append(condition.comparisons, func(r *row) bool { return !holds(r) })
-		} else {
-			condition.comparisons = append(condition.comparisons, holds)
-		}
-		rest, more = rest[len(parts[0]):], parts[4] != ""
+	p := &conditionParser{schema: s, rest: text}
+	holds, err := p.anyOf()
+	if err == nil && strings.TrimSpace(p.rest) != "" {
+		err = p.fault()
 	}
-	return condition, nil
+	if err != nil {
+		return nil, err
+	}
+	return &Condition{holds, p.columns}, nil
+}
+
+// conditionParser parses the text of a condition from left to right.
+type conditionParser struct {
+	schema  *Schema
+	rest    string // the text that is not parsed yet
+	nesting int
+	columns []string
+}
+
+// anyOf parses one or more parts joined with or.
+func (p *conditionParser) anyOf() (func(*row) bool, error) {
+	return p.joined("or", p.allOf, func(a, b func(*row) bool) func(*row) bool {
+		return func(r *row) bool { return a(r) || b(r) }
+	})
+}
+
+// allOf parses one or more parts joined with and.
+func (p *conditionParser) allOf() (func(*row) bool, error) {
+	return p.joined("and", p.part, func(a, b func(*row) bool) func(*row) bool {
+		return func(r *row) bool { return a(r) && b(r) }
+	})
+}
+
+func (p *conditionParser) joined(
+	word string, part func() (func(*row) bool, error), join func(a, b func(*row) bool) func(*row) bool,
+) (func(*row) bool, error) {
+	holds, err := part()
+	for err == nil && p.skip(wordAhead[word]) {
+		var next func(*row) bool
+		if next, err = part(); err == nil {
+			holds = join(holds, next)
+		}
+	}
+	return holds, err
+}
+
+// part parses a comparison, a part after not, or a condition in parentheses.
+func (p *conditionParser) part() (func(*row) bool, error) {
+	if p.nesting++; p.nesting > maxNesting {
+		return nil, fmt.Errorf("more than %d parentheses and words not within each other", maxNesting)
+	}
+	defer func() { p.nesting-- }()
+	switch {
+	case p.skip(opening):
+		holds, err := p.anyOf()
+		if err == nil && !p.skip(closing) {
+			err = fmt.Errorf("at %q: want a closing parenthesis", p.rest)
+		}
+		return holds, err
+	case !comparison.MatchString(p.rest) && p.skip(wordAhead["not"]): // a column can be named not
+		holds, err := p.part()
+		if err != nil {
+			return nil, err
+		}
+		return func(r *row) bool { return !holds(r) }, nil
+	}
+	return p.comparison()
+}
+
+var (
+	opening, closing = regexp.MustCompile(`^\s*\(`), regexp.MustCompile(`^\s*\)`)
+	wordAhead        = map[string]*regexp.Regexp{
+		"or": regexp.MustCompile(`^\s*(?i:or)(\s+|\b)`), "and": regexp.MustCompile(`^\s*(?i:and)(\s+|\b)`), "not": regexp.MustCompile(`^\s*(?i:not)(\s+|\b)`),
+	}
+	// comparison matches a comparison. The groups are the column, the operator, and the value. If the
+	// value has no quotes, its end may belong to the text after it: see valueEnd.
+	comparison = regexp.MustCompile(`^\s*('[^']*'|"[^"]*"|[^\s=!<>~'"()]+)\s*(!=|!~|<=|>=|=|<|>|~)\s*('[^']*'|"[^"]*"|[^\s'"=]\S*)`)
+)
+
+// skip removes what the expression matches from the beginning of the rest. It reports whether there
+// was such a beginning.
+func (p *conditionParser) skip(expression *regexp.Regexp) bool {
+	at := expression.FindStringIndex(p.rest)
+	if at != nil {
+		p.rest = p.rest[at[1]:]
+	}
+	return at != nil
+}
+
+func (p *conditionParser) fault() error {
+	return fmt.Errorf("at %q: want COLUMN OPERATOR VALUE, with \"and\" or \"or\" between two of them, "+
+		"and quotes around a value with spaces or with = at its beginning", strings.TrimSpace(p.rest))
+}
+
+func (p *conditionParser) comparison() (func(*row) bool, error) {
+	parts := comparison.FindStringSubmatch(p.rest)
+	if parts == nil {
+		return nil, p.fault()
+	}
+	value := parts[3][:valueEnd(parts[3])]
+	rest := p.rest[len(parts[0])-len(parts[3])+len(value):]
+	if value == "" || rest != "" && !strings.ContainsRune(" \t\r\n)", rune(rest[0])) {
+		return nil, p.fault()
+	}
+	p.rest = rest
+	c, err := p.schema.Column(unquote(parts[1]))
+	if err != nil {
+		return nil, err
+	}
+	p.columns = append(p.columns, c.Name)
+	operator, negated := strings.CutPrefix(parts[2], "!")
+	holds, err := c.compare(operator, unquote(value))
+	if err != nil || !negated {
+		return holds, err
+	}
+	return func(r *row) bool { return !holds(r) }, nil
+}
+
+// valueEnd returns the length of a value: the whole text if it begins with a quote, otherwise the
+// text up to the first closing parenthesis that was not opened in it. A parenthesis after a
+// backslash does not count.
+func valueEnd(text string) int {
+	if text[0] == '\'' || text[0] == '"' {
+		return len(text)
+	}
+	open := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '(':
+			open++
+		case ')':
+			if open--; open < 0 {
+				return i
+			}
+		}
+	}
+	return len(text)
 }
 
 // unquote removes the quotes around a word, if it has any.
