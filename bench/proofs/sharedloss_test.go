@@ -60,7 +60,7 @@ func (m *team) judgeLoss(web *site) {
 	for _, fault := range audit.faults {
 		m.t.Errorf("the audit says that %s does not balance:\n%s", fault, audit.text)
 	}
-	figure(m.t, "found again", "%d lost URLs", audit.foundAgain)
+	figure(m.t, "found-again", "%d lost URLs", audit.foundAgain)
 	if audit.noted {
 		m.t.Errorf("the audit has notes, so it did not count something:\n%s", audit.text)
 	}

@@ -59,7 +59,7 @@ func (b *epochBench) wantLosses(when string, items, foundAgain uint64) {
 }
 
 // TestLostIsFoundAgain: the server loses items twice. Those that are offered again count as found
-// again, those that nobody offers count as lost.
+// again, those that are not offered again count as lost.
 func TestLostIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
