@@ -28,6 +28,7 @@ type collector struct {
 	references []reference
 	index      map[string]int32 // index in references, by the text of the reference
 	tooMany    int
+	memory     meter
 	texts      []LinkText // of references, index for index; only with Options.LinkTexts
 	open       int32      // index of the reference of the <a> that is open; -1 means none
 	openText   []byte     // the text of that <a> so far
@@ -41,7 +42,7 @@ type collector struct {
 
 func newCollector(opt Options) *collector {
 	opt.MaxLinks = cmp.Or(opt.MaxLinks, DefaultMaxLinks)
-	return &collector{opt: opt, index: make(map[string]int32, 64), open: -1}
+	return &collector{opt: opt, memory: meter{hold: opt.Hold}, index: make(map[string]int32, 64), open: -1}
 }
 
 // reads reports whether the method element handles tags of this name.
@@ -246,7 +247,7 @@ func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 		r.kind, r.nofollow = min(r.kind, kind), r.nofollow && nofollow
 		return i
 	}
-	if len(c.references) == c.opt.MaxLinks {
+	if len(c.references) == c.opt.MaxLinks || !c.memory.use(referenceBytes+int64(len(text))) {
 		c.tooMany++
 		return -1
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/transform"
 )
 
@@ -18,8 +19,9 @@ type bodyCharset struct {
 
 // decode returns body in UTF-8 and its charset. The charset is named by a byte order
 // mark, the header or a meta tag, in this order. If there is nothing to convert, the
-// result shares the bytes of body.
-func decode(body []byte, contentType string) ([]byte, bodyCharset) {
+// result shares the bytes of body. Before other bytes are made, decode calls hold, which may be
+// nil. If hold returns false, the text is empty.
+func decode(body []byte, contentType string, hold func(more int64) bool) ([]byte, bodyCharset) {
 	enc, name, certain := charset.DetermineEncoding(body, readable(contentType))
 	switch {
 	case name == "windows-1252" && !certain && !declares1252(body) && utf8.Valid(body):
@@ -31,15 +33,31 @@ func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	case "utf-8":
 		return bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), bodyCharset{name: name}
 	case "utf-16le", "utf-16be":
-		text, _, _ := transform.Bytes(enc.NewDecoder(), body)
+		text := decodeAs(enc, body, hold)
 		return bytes.TrimPrefix(text, []byte("\uFEFF")), bodyCharset{name: name}
 	}
 	query := newQueryEncoder(name)
 	if name != "iso-2022-jp" && isASCII(body) {
 		return body, bodyCharset{name, query}
 	}
-	text, _, _ := transform.Bytes(enc.NewDecoder(), body) // decoders replace invalid bytes and do not fail
-	return text, bodyCharset{name, query}
+	return decodeAs(enc, body, hold), bodyCharset{name, query}
+}
+
+// decodeAs converts body from a charset to UTF-8.
+func decodeAs(enc encoding.Encoding, body []byte, hold func(more int64) bool) []byte {
+	others := 0 // bytes that are not ASCII; each may become three
+	for _, c := range body {
+		if c >= utf8.RuneSelf {
+			others++
+		}
+	}
+	// A charset in which two ASCII bytes are one character needs 3 bytes for 2.
+	most := max(len(body)+2*others, len(body)+len(body)/2) + 2*utf8.UTFMax
+	if hold != nil && !hold(int64(most)) {
+		return nil
+	}
+	text, _, _ := transform.Append(enc.NewDecoder(), make([]byte, 0, most), body) // decoders replace invalid bytes and do not fail
+	return text
 }
 
 // readable returns a Content-Type that package mime can parse. Package mime refuses a whole

@@ -52,6 +52,16 @@ type Options struct {
 	// can take minutes. If it returns true, the page has no document. GiveUp is optional.
 	GiveUp func() bool
 
+	// Hold reserves memory before it is used, with a negative number of bytes it gives memory
+	// back. It may wait. If it returns false, the page cannot have so much memory: further links
+	// count in Page.TooMany. Hold is optional.
+	Hold func(more int64) bool
+	// OnPiece gets links in pieces if all links of a page would take more than PieceBytes of
+	// memory. Each time, Page.Links and Page.LinkTexts are the next piece, which is valid only
+	// during the call. At the end they are the last piece. If OnPiece returns false, HTML stops.
+	// A URL that is in several pieces is passed several times. OnPiece is optional.
+	OnPiece func(page *Page) bool
+
 	// Resolving is called after the references were found, before they become URLs. It is
 	// optional.
 	Resolving func()
@@ -113,7 +123,7 @@ func (l Lack) String() string {
 // HTML reads a body that was served from the URL base. contentType is the value of its
 // Content-Type header. The Page keeps a reference to body. HTML accepts any body.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
-	text, charset := decode(body, contentType)
+	text, charset := decode(body, contentType, opt.Hold)
 	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
 	readTokens(text, found)

@@ -23,8 +23,7 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	if c.canonical != "" {
 		page.Canonical, _ = join(c.canonical)
 	}
-	page.Links = make([]Link, 0, len(c.references))
-	index := make(map[canon.URL]int32, len(c.references))
+	p := &linkPieces{page: page, opt: &c.opt, memory: &c.memory}
 	size := 0
 	for n, r := range c.references {
 		if size > MaxLinkBytes {
@@ -42,18 +41,96 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 			}
 			continue
 		}
-		if i, known := index[target]; known {
-			l := &page.Links[i]
-			l.Kind, l.Nofollow = min(l.Kind, r.kind), l.Nofollow && r.nofollow
-			if c.opt.LinkTexts {
-				page.LinkTexts[i].add(c.texts[n])
-			}
-			continue
-		}
-		index[target] = int32(len(page.Links))
-		page.Links = append(page.Links, Link{URL: target, Kind: r.kind, Nofollow: r.nofollow})
+		var text LinkText
 		if c.opt.LinkTexts {
-			page.LinkTexts = append(page.LinkTexts, c.texts[n])
+			text = c.texts[n]
+		}
+		if !p.add(Link{URL: target, Kind: r.kind, Nofollow: r.nofollow}, text, len(c.references)-n) {
+			break
 		}
 	}
+	used := int64(0)
+	for _, r := range c.references {
+		used += referenceBytes + int64(len(r.text))
+	}
+	c.references, c.index = nil, nil
+	c.memory.free(used)
+}
+
+// linkPieces collects links for Page.Links, and passes them on in pieces.
+type linkPieces struct {
+	page     *Page
+	opt      *Options
+	memory   *meter
+	index    map[canon.URL]int32 // in Page.Links
+	bytes    int64               // of memory that the links take
+	reserved int64               // the part of it that is reserved
+}
+
+// add adds a link, or merges it with an earlier one that has the same URL. At most the argument
+// left more links follow. It returns false if OnPiece did.
+func (p *linkPieces) add(link Link, text LinkText, left int) bool {
+	page := p.page
+	if i, known := p.index[link.URL]; known {
+		l := &page.Links[i]
+		l.Kind, l.Nofollow = min(l.Kind, link.Kind), l.Nofollow && link.Nofollow
+		if p.opt.LinkTexts {
+			page.LinkTexts[i].add(text)
+		}
+		return true
+	}
+	bytes := linkBytes + int64(len(link.URL.String()))
+	if !p.reserve(bytes) {
+		if p.opt.OnPiece == nil {
+			page.TooMany++
+			return true
+		}
+		if p.bytes > 0 && !p.pass() {
+			return false
+		}
+		p.reserve(bytes)
+	}
+	if p.index == nil {
+		most := min(left, PieceBytes/linkBytes)
+		p.index = make(map[canon.URL]int32, most)
+		page.Links = make([]Link, 0, most)
+	}
+	p.bytes += bytes
+	p.index[link.URL] = int32(len(page.Links))
+	page.Links = append(page.Links, link)
+	if p.opt.LinkTexts {
+		page.LinkTexts = append(page.LinkTexts, text)
+	}
+	return true
+}
+
+// reserve reserves the memory of one more link. It returns false if the present piece must be
+// passed on first. A small piece needs no memory that is reserved, so that a page whose
+// references take all its memory still makes progress.
+func (p *linkPieces) reserve(bytes int64) bool {
+	if p.opt.OnPiece == nil {
+		return p.memory.use(bytes)
+	}
+	if p.bytes+bytes > PieceBytes {
+		return false
+	}
+	if p.memory.use(bytes) {
+		p.reserved += bytes
+		return true
+	}
+	return p.bytes+bytes <= leastHeld
+}
+
+// pass passes the present piece on.
+func (p *linkPieces) pass() bool {
+	if !p.opt.OnPiece(p.page) {
+		return false
+	}
+	clear(p.page.Links)
+	clear(p.page.LinkTexts)
+	p.page.Links, p.page.LinkTexts = p.page.Links[:0], p.page.LinkTexts[:0]
+	clear(p.index)
+	p.memory.free(p.reserved)
+	p.bytes, p.reserved = 0, 0
+	return true
 }

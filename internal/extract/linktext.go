@@ -20,10 +20,17 @@ func (a *LinkText) add(other LinkText) {
 	a.Text, a.Rel = cmp.Or(a.Text, other.Text), cmp.Or(a.Rel, other.Rel)
 }
 
+// addLinkText adds the values of a place to those of a reference, if there is memory for them.
+func (c *collector) addLinkText(i int32, text LinkText) {
+	if c.memory.use(int64(len(text.Text) + len(text.Rel))) {
+		c.texts[i].add(text)
+	}
+}
+
 // addRelText stores the rel attribute of a reference.
 func (c *collector) addRelText(i int32, rel string) {
 	if c.opt.LinkTexts && i >= 0 && rel != "" {
-		c.texts[i].add(LinkText{Rel: collapsed(rel, MaxRelBytes)})
+		c.addLinkText(i, LinkText{Rel: collapsed(rel, MaxRelBytes)})
 	}
 }
 
@@ -37,7 +44,7 @@ func addText[T string | []byte](c *collector, text T) {
 // closeAnchor ends the <a> that is open, if any.
 func (c *collector) closeAnchor() {
 	if c.open >= 0 {
-		c.texts[c.open].add(LinkText{Text: collapsed(string(c.openText), MaxAnchorBytes)})
+		c.addLinkText(c.open, LinkText{Text: collapsed(string(c.openText), MaxAnchorBytes)})
 		c.open = -1
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // readTree does what HTML must do with a valid page, but reads the tree of html.Parse.
 func readTree(body, contentType string, base canon.URL, opt Options) *Page {
-	text, charset := decode([]byte(body), contentType)
+	text, charset := decode([]byte(body), contentType, nil)
 	page, found := &Page{Charset: charset.name, opt: opt}, newCollector(opt)
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err == nil { // otherwise the page is nested too deep
@@ -51,3 +51,6 @@ func childText(n *html.Node) string {
 	}
 	return text.String()
 }
+
+// TextBytes returns how much memory the text of a page takes.
+func TextBytes(p *Page) int { return cap(p.text) }

@@ -1,0 +1,107 @@
+package extract_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/extract"
+)
+
+// TestLinksComeInPieces reads pages whose links take far more memory than a piece, with enough
+// memory, with little and with none. All links arrive, in their order, and never more than a
+// piece at once. All memory but that of the last piece is given back.
+func TestLinksComeInPieces(t *testing.T) {
+	const links = 12_000
+	var b strings.Builder
+	fmt.Fprintf(&b, `<base href="http://a.test/%s/">`, strings.Repeat("y", 1900))
+	for i := range links {
+		fmt.Fprintf(&b, `<a href=%d>text</a>`, i)
+	}
+	c, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := c.Parse("http://a.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, memory := range []int64{1 << 30, 4 << 20, 1 << 20, 0} {
+		t.Run(fmt.Sprint(memory), func(t *testing.T) {
+			taken, most, next, calls := int64(0), int64(0), 0, 0
+			check := func(page *extract.Page) bool {
+				calls++
+				bytes := 0
+				for i, link := range page.Links {
+					url := link.URL.String()
+					if want := fmt.Sprintf("/%d", next); memory >= 4<<20 && !strings.HasSuffix(url, want) {
+						t.Fatalf("link %s, want the one that ends with %s", url, want)
+					}
+					if page.LinkTexts[i].Text != "text" && memory >= 4<<20 {
+						t.Fatalf("link %d has the text %q", next, page.LinkTexts[i].Text)
+					}
+					bytes += len(url)
+					next++
+				}
+				if bytes > extract.PieceBytes {
+					t.Errorf("a piece has %d bytes of URLs", bytes)
+				}
+				return true
+			}
+			page := extract.HTML([]byte(b.String()), "text/html; charset=utf-8", base, extract.Options{
+				Canon: c, LinkTexts: true, OnPiece: check,
+				Hold: func(more int64) bool {
+					if taken+more > memory {
+						return false
+					}
+					taken += more
+					most = max(most, taken)
+					return true
+				},
+			})
+			if memory > 0 && calls < 4 {
+				t.Errorf("%d pieces before the last, want at least 4", calls)
+			}
+			check(page)
+			if next+page.TooMany != links || memory >= 4<<20 && page.TooMany > 0 {
+				t.Errorf("%d links, %d too many, want %d", next, page.TooMany, links)
+			}
+			if most > 16<<20 || taken < 0 || taken > extract.PieceBytes+2<<20 {
+				t.Errorf("at most %d bytes reserved, %d at the end", most, taken)
+			}
+		})
+	}
+}
+
+// TestLinksOfSmallPageTakeOneReservation: the memory of an ordinary page is reserved at once, and
+// not link by link.
+func TestLinksOfSmallPageTakeOneReservation(t *testing.T) {
+	c, _ := canon.New(canon.Options{})
+	base, _ := c.Parse("http://a.test/")
+	calls := 0
+	page := extract.HTML([]byte(strings.Repeat("<a href=/x>x</a><p>text</p>", 1000)+strings.Repeat(`<a href="/some/path?x=1">x</a>`, 100)),
+		"text/html; charset=utf-8", base, extract.Options{Canon: c, Hold: func(int64) bool { calls++; return true }})
+	if calls != 1 || len(page.Links) != 2 {
+		t.Errorf("%d calls of Hold for %d links, want 1 for 2", calls, len(page.Links))
+	}
+}
+
+// TestDecodedTextIsReserved: the text of a page in another charset can be three times as long as
+// its body, and is reserved before it is made.
+func TestDecodedTextIsReserved(t *testing.T) {
+	c, _ := canon.New(canon.Options{})
+	base, _ := c.Parse("http://a.test/")
+	for charset, body := range map[string]string{
+		"windows-1252": strings.Repeat("\x80", 100_000), "koi8-r": strings.Repeat("\xc1", 100_000),
+		"utf-16le": strings.Repeat("AN", 100_000), "gb18030": strings.Repeat("\xb0\xa1", 50_000),
+	} {
+		reserved := int64(0)
+		page := extract.HTML([]byte(body), "text/html; charset="+charset, base, extract.Options{
+			Canon: c, Hold: func(more int64) bool { reserved += more; return true },
+		})
+		if made := extract.TextBytes(page); reserved < int64(made) || made < len(body) {
+			t.Errorf("%s: %d bytes reserved for a text that takes %d", charset, reserved, made)
+		}
+	}
+}
