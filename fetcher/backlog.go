@@ -12,10 +12,20 @@ import (
 // of links. Requests under way can still exceed the limit.
 const maxBacklog = 64 << 20
 
+// newBacklog returns an empty backlog for a worker with this Config.Memory; 0 means no limit. At
+// most a quarter of the memory may wait, so that answers that are under way find memory.
+func newBacklog(memory int64) backlog {
+	if memory == 0 {
+		return backlog{most: maxBacklog}
+	}
+	return backlog{most: min(maxBacklog, memory/4)}
+}
+
 // backlog counts the bytes of pages that wait for the store to complete them. While there
-// are more than maxBacklog, its barrier is shut, so that no request starts. Thus an outage
-// of the store does not fill the memory. The zero value is an empty backlog.
+// are more than most, its barrier is shut, so that no request starts. Thus an outage
+// of the store does not fill the memory.
 type backlog struct {
+	most  int64
 	mu    sync.Mutex
 	bytes int64
 	barrier
@@ -25,7 +35,7 @@ func (b *backlog) add(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bytes += bytes
-	b.set(b.bytes > maxBacklog)
+	b.set(b.bytes > b.most)
 }
 
 // weight returns about how many bytes a completion holds until the store has written
@@ -36,7 +46,7 @@ func (v *visited) weight(done *frontier.Completion) int64 {
 	for i := range done.Links {
 		n += int64(len(done.Links[i].URL))
 	}
-	n += int64(cap(v.refused)) * int64(unsafe.Sizeof(Refused{}))
+	n += v.edgeBytes + int64(cap(v.refused))*int64(unsafe.Sizeof(Refused{}))
 	for i := range v.refused {
 		n += int64(len(v.refused[i].URL))
 	}

@@ -11,9 +11,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
+// maxDataBytes is the limit of the fields of a page, and of its main text.
+const maxDataBytes = 1 << 20
+
 // takeData extracts the fields and the main text of a page into its record. If the page has no
 // document, v.lack has the reason. The caller must have called beginParsing. takeData may wait
-// for memory (see room).
+// for memory (see hold).
 func (v *visited) takeData(page *extract.Page, r *record.Record) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {
@@ -21,7 +24,12 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) {
 	}
 	stage.Parse.Begin()
 	document := page.Document()
-	if v.noteLack(page, r); v.lack != extract.LacksNothing {
+	v.noteLack(page, r)
+	if v.lack == extract.LacksNothing && !v.hold(2*min(int64(len(v.answer.Body)), maxDataBytes)) {
+		page.Lack = extract.NoRoom
+		v.noteLack(page, r)
+	}
+	if v.lack != extract.LacksNothing {
 		if set != nil {
 			r.Incomplete = set.Required()
 		}
@@ -31,11 +39,16 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) {
 	v.data = len(r.Fields) + len(r.Text)
 }
 
-// noteLack marks the record of a page whose document could not be built.
+// noteLack marks the record of a page whose document could not be built. Because hold waits for
+// memory, a lack of memory means that the page needs more than a page can get.
 func (v *visited) noteLack(page *extract.Page, r *record.Record) {
-	v.lack, r.NotTaken = page.Lack, page.Lack.Mark()
-	if page.Lack != extract.LacksNothing && r.Error == "" {
-		r.Error = "the page has no document to take data from: " + page.Lack.String()
+	v.lack = page.Lack
+	if v.lack == extract.NoRoom && v.hard.Err() == nil {
+		v.lack = extract.TooHeavy
+	}
+	r.NotTaken = v.lack.Mark()
+	if v.lack != extract.LacksNothing && r.Error == "" {
+		r.Error = "the page has no document to take data from: " + v.lack.String()
 	}
 }
 

@@ -98,7 +98,8 @@ type Config struct {
 	// their content types.
 	Assets bool
 
-	// Memory limits the bytes of the bodies and documents that the worker holds at once.
+	// Memory limits the bytes of what the worker makes of answers and holds at once: bodies,
+	// documents, links, data, and results that wait for the store.
 	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
@@ -237,6 +238,7 @@ type Crawl struct {
 	roster    roster
 	barrier   barrier
 	backlog   backlog
+	ruleBook  ruleBook
 
 	slots   slots         // a host holds a slot or a late slot while requests to it are under way
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
@@ -287,13 +289,15 @@ func New(config Config) (*Crawl, error) {
 		return nil, err
 	}
 	c := &Crawl{
-		cfg:     config,
-		memory:  config.budget(),
-		token:   robots.ProductToken(config.Client.UserAgent()),
-		roster:  newRoster(),
-		slots:   newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
-		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		wake:    make(chan struct{}, 1),
+		cfg:      config,
+		memory:   config.budget(),
+		backlog:  newBacklog(config.Memory),
+		ruleBook: newRuleBook(config.Memory),
+		token:    robots.ProductToken(config.Client.UserAgent()),
+		roster:   newRoster(),
+		slots:    newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
+		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),
+		wake:     make(chan struct{}, 1),
 
 		documentTime: documentTime,
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -31,15 +32,16 @@ type holding struct {
 
 	// only the method run uses these fields, until closing is true
 	received int
-	pending  []frontier.Item    // still to do, in this order
-	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
-	askAgain bool               // request the failed robots.txt again, because nothing else is left to do
-	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
-	full     bool               // the store had as many items as were requested
-	kept     context.Context    // the lease is extended until this context is cancelled
-	release  context.CancelFunc // cancels kept
-	keeping  sync.WaitGroup     // the goroutines and timers of keep
-	coming   chan topUp         // the result of a prefetch under way, or nil
+	pending  []frontier.Item        // still to do, in this order
+	deferred []frontier.Item        // waiting for a robots.txt that could not be fetched
+	cleared  bloomstore.Fingerprint // of the last item that a robots.txt allowed; its rules may be gone (see ruleBook)
+	askAgain bool                   // request the failed robots.txt again, because nothing else is left to do
+	ofSeed   map[string]bool        // by origin: whether it is the origin of a seed; nil means not asked yet
+	full     bool                   // the store had as many items as were requested
+	kept     context.Context        // the lease is extended until this context is cancelled
+	release  context.CancelFunc     // cancels kept
+	keeping  sync.WaitGroup         // the goroutines and timers of keep
+	coming   chan topUp             // the result of a prefetch under way, or nil
 
 	mu          sync.Mutex
 	deadline    time.Time
@@ -73,6 +75,7 @@ func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	if err := h.readBlob(l.Blob, time.Now()); err != nil {
 		c.cfg.Logger.Warn("host state unreadable", slog.String("host", l.Host), slog.Any("err", err))
 	}
+	h.noteRules("")
 	c.roster.join(h)
 	h.kept, h.release = context.WithCancel(c.hard)
 	h.keep(l.TTL/2, backoff{})
@@ -134,6 +137,7 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	h.visits.Wait()
 	h.finish()
 	h.release()
+	h.ruleBook.set(h, 0)
 	h.roster.leave(h)
 	h.keeping.Wait()
 	return 0, h.failure
@@ -203,11 +207,13 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if !h.rules.IgnoreRobots {
 		switch access, rule := h.access(url.Origin(), url.Path()); access {
 		case robots.Ask:
-			unruled = true
+			unruled = item.Fingerprint != h.cleared
 		case robots.Wait:
 			return 0, h.robotsOut(url.Origin())
 		case robots.Disallow:
 			return 0, h.conclude(1, frontier.Robots, "robots.txt: "+rule)
+		default:
+			h.cleared = item.Fingerprint
 		}
 	}
 	if rest, err := h.turn(maxPark)(false); err != nil || rest >= leastRest {

@@ -1,8 +1,10 @@
 package fetcher
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -20,40 +22,80 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
+// linkMemory is the part of a visit's memory for links, if its body and its document take as
+// much as they may.
+const linkMemory = 8 << 20
+
 // LeastMemory returns the smallest Config.Memory that is allowed. It is the largest number of
-// bytes that one answer and its document can take, with the limits of client.
+// bytes that one answer, its document and its links can take, with the limits of client.
 func LeastMemory(client *get.Client) int64 {
-	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
+	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory + linkMemory
 }
 
 // budget returns the Budget for the memory of all visits. Without Config.Memory, the Budget
-// is so large that it never limits a visit. If sitemaps are read and the memory has room for
-// two of the largest ones, one visit can hold such a sitemap. Otherwise large sitemaps are
-// cut.
+// is so large that it never limits a visit. If sitemaps are read, one visit can hold the largest
+// one, unless less than an eighth of the memory would be left for other visits. In that case
+// large sitemaps are cut (see request).
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return budget.New(math.MaxInt64, math.MaxInt64/2)
 	}
 	largest := LeastMemory(c.Client)
-	if listing := c.Client.MaxHeld(get.Request{MaxBody: sitemap.MaxBytes}); c.Sitemaps && listing <= c.Memory/2 {
+	if listing := c.sitemapMemory(sitemap.MaxBytes); c.Sitemaps && listing <= c.Memory-c.Memory/8 {
 		largest = max(largest, listing)
 	}
 	return budget.New(c.Memory, largest)
 }
 
-// room takes the memory for a document. If it is short, room gives back the turn to parse and
-// waits, because other visits may have the memory and need a turn to continue. It returns false
-// if requests were aborted, or if no share can have so much memory. The caller must have called
-// beginParsing.
-func (v *visited) room(bytes int64) bool {
+// sitemapMemory returns the memory that a visit of a sitemap of maxBody bytes can take.
+func (c *Config) sitemapMemory(maxBody int64) int64 {
+	return c.Client.MaxHeld(get.Request{MaxBody: maxBody}) + sitemapChunks
+}
+
+// hold adds bytes to the visit's share of the memory, or gives them back if their number is
+// negative. If memory is short, it gives back the turn to parse and waits, because other visits
+// may have the memory and need a turn to continue. It returns false if requests were aborted, or
+// if no share can have so much memory.
+func (v *visited) hold(bytes int64) bool {
 	if bytes > v.memory.Largest()-v.share.Size() {
 		return false
 	}
 	if v.share.TryGrow(bytes) {
 		return true
 	}
+	parsing := v.parsing
 	v.endParsing()
-	return v.share.Grow(v.hard, bytes) == nil && v.beginParsing()
+	return v.share.Grow(v.hard, bytes) == nil && (!parsing || v.beginParsing())
+}
+
+// growth is the memory of one answer. Its method grow is get.Request.Grow.
+type growth struct {
+	share   *budget.Share
+	starved atomic.Bool // the request ended while it waited for memory
+}
+
+func (g *growth) grow(ctx context.Context, more int64) error {
+	err := g.share.Grow(ctx, more)
+	if err != nil {
+		g.starved.Store(true)
+	}
+	return err
+}
+
+// explain returns the error of the request. If the request ended because it got no memory in
+// time, this is not the fault of the host, and the item is given back.
+func (g *growth) explain(err error) error {
+	if err == nil || !g.starved.Load() {
+		return err
+	}
+	return fmt.Errorf("%w: no memory in time: %w", get.ErrAborted, err)
+}
+
+// keep reduces the share to the bytes that the completion of the visit holds. If that is more
+// than the visit has reserved, the share grows only if it need not wait.
+func (v *visited) keep(bytes int64) {
+	size := v.share.Size()
+	v.share.TryGrow(min(bytes, v.memory.Largest()) - size)
 }
 
 // takeReader waits until another body may be parsed. It returns false if requests were aborted.

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/stage"
@@ -127,8 +128,10 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		return h.conclude(1, frontier.Network, err.Error())
 	}
 	patience := maxPark
+	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
+	defer share.Release()
 	for hop := 0; ; hop++ {
-		answer, err := h.requestRobots(stop, target, patience)
+		answer, err := h.requestRobots(stop, target, patience, share)
 		if err != nil {
 			return h.robotsFailed(origin, err)
 		}
@@ -139,8 +142,15 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		}
 		next, follow := h.robotsTarget(target, answer, hop)
 		if !follow {
+			if share.Grow(h.hard, parseFactor*int64(len(answer.Body))) != nil || !h.takeReader() {
+				answer.Release()
+				return errStop
+			}
 			slower := h.noteRobots(origin, answer)
+			<-h.readers
 			answer.Release()
+			h.noteRules(origin)
+			share.Release()
 			if err := h.offerSitemaps(origin); err != nil {
 				return err
 			}
@@ -152,6 +162,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 			return nil
 		}
 		answer.Release()
+		share.TryGrow(-share.Size())
 		if host := h.cfg.Canon.HostKey(next); host != h.lease.Host {
 			h.cfg.Logger.Debug("robots.txt redirects to another host", slog.String("origin", origin), slog.String("host", host))
 		}
@@ -168,8 +179,8 @@ func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) 
 	return next, err == nil
 }
 
-// requestRobots makes one request for a robots.txt.
-func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration) (*get.Response, error) {
+// requestRobots makes one request for a robots.txt, with the memory of share.
+func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration, share *budget.Share) (*get.Response, error) {
 	host := h.cfg.Canon.HostKey(url)
 	sameHost := host == h.lease.Host
 	header, next := h.rules.Header, h.turn(patience)
@@ -202,10 +213,12 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	}
 	sent := func() { pause(h.stopping, time.Until(reserve(delay))) }
 	h.tally.robots.Add(1)
+	grow := growth{share: share}
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
 		URL: url.String(), Header: header, Private: private, Started: started, Sent: sent, Permit: h.permit,
-		AnyType: true, MaxBody: robots.MaxBytes + 1,
+		AnyType: true, MaxBody: robots.MaxBytes + 1, Grow: grow.grow,
 	})
+	err = grow.explain(err)
 	if sameHost {
 		h.noteAnswer(answer, err)
 	}

@@ -67,11 +67,10 @@ func (l *linkSet) refuseReference(text string, err error) {
 	}
 }
 
-// addDocument adds the links of a page. The argument nofollow reports whether a header of
+// addDocument adds the links of a page, or of a piece of it. The argument nofollow reports whether a header of
 // the answer asks to follow no link.
 func (l *linkSet) addDocument(document *extract.Page, nofollow bool) {
-	l.refuse(frontier.ReasonTooMany, document.TooMany)
-	l.offers = make([]frontier.Offer, 0, len(document.Links))
+	l.offers = slices.Grow(l.offers, len(document.Links))
 	var candidates []candidate
 	for i := range document.Links {
 		link := &document.Links[i]

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
@@ -85,7 +86,7 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 		return request
 	}
 	request.AnyType, request.MaxBody = true, sitemap.MaxBytes
-	for h.cfg.Client.MaxHeld(request) > h.memory.Largest() {
+	for h.cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {
 		request.MaxBody /= 2
 	}
 	return request
@@ -97,6 +98,12 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 const (
 	chunkURLs  = 4096
 	chunkBytes = 1 << 20
+	// sitemapChunks is the memory of a chunk of pages and a chunk of sitemaps, with all that is
+	// made of them.
+	sitemapChunks = 2 * (chunkBytes + 8<<10 + chunkURLs*1<<10)
+	// mostLate bounds the URLs that wait for the completion of the sitemap after a call of
+	// offer has failed.
+	mostLate = 4 * chunkBytes
 )
 
 // takeListing waits until no other sitemap of the host is being visited, because a site
@@ -121,7 +128,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
 	early := earlyLinks{visited: v}
-	reading := v.beginParsing()
+	reading := v.hold(sitemapChunks) && v.beginParsing()
 	if !reading {
 		return v.giveBack()
 	}
@@ -137,7 +144,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 			links.add(url, frontier.PriorityPage, judge(url))
 		}
 		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
-		if full && links.err == nil && !early.failed {
+		if full && links.err == nil && (!early.failed || links.bytes >= mostLate) {
 			v.endParsing()
 			early.offer(links)
 			reading = v.beginParsing()
@@ -157,15 +164,15 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		return v.giveBackAfter(err)
 	}
 	pages.join(&files)
-	done := v.finishedWith(&pages, frontier.OK, r)
-	early.countIn(&done)
-	return done
+	return early.countIn(v.finishedWith(&pages, frontier.OK, r))
 }
 
-// earlyLinks are the links of a sitemap that are offered before the sitemap is completed.
-// If the sitemap is not completed, these links are "seen" when it is read again.
+// earlyLinks are the links of a sitemap, or of a page with very many links, that are offered
+// before the sitemap or page is completed. If it is not completed, these links are "seen" when it
+// is read again.
 type earlyLinks struct {
 	*visited
+	waits  bool // offer always waits for the store
 	counts frontier.LinkCounts
 	failed bool // a call of offer failed; the completion offers the links of that call and all later links
 }
@@ -177,7 +184,7 @@ type earlyLinks struct {
 //
 // The body stays in memory during the call, so it counts towards the backlog.
 func (e *earlyLinks) offer(l *linkSet) {
-	body := int64(cap(e.answer.Body))
+	body := min(int64(cap(e.answer.Body)), e.backlog.most/2) // one large body must not stop all requests
 	e.backlog.add(body)
 	defer e.backlog.add(-body)
 	e.tally.storing.Add(1)
@@ -192,7 +199,7 @@ func (e *earlyLinks) offer(l *linkSet) {
 		verdicts, err = e.cfg.Store.Add(e.hard, l.offers)
 		return err
 	}
-	if len(l.offers) > 0 && hasExact {
+	if len(l.offers) > 0 && hasExact && !e.waits && l.bytes < mostLate {
 		err = add()
 	} else if len(l.offers) > 0 {
 		err = e.whileUnavailable(e.hard, add)
@@ -216,11 +223,26 @@ func (e *earlyLinks) offer(l *linkSet) {
 	e.Wake()
 }
 
-// countIn adds the links that were offered early to the counts of a completion's record.
-func (e *earlyLinks) countIn(done *frontier.Completion) {
+// addPiece offers a piece of the links of a page. It returns false if the page cannot be read
+// further. A page never goes on after a failed offer: it is given back, and fetched again.
+func (e *earlyLinks) addPiece(l *linkSet, page *extract.Page, nofollow bool) bool {
+	e.addEdges(page)
+	l.addDocument(page, nofollow)
+	if l.err != nil {
+		e.failed = true
+		return false
+	}
+	e.endParsing()
+	e.offer(l)
+	return !e.failed && e.beginParsing()
+}
+
+// countIn adds the links that were offered early to the counts of a completion's record, and
+// returns the completion.
+func (e *earlyLinks) countIn(done frontier.Completion) frontier.Completion {
 	write := done.Record
-	if write == nil {
-		return
+	if write == nil || e.counts == (frontier.LinkCounts{}) {
+		return done
 	}
 	done.Record = func(links frontier.LinkCounts) error {
 		links.Count(frontier.Added, e.counts.Added)
@@ -228,6 +250,7 @@ func (e *earlyLinks) countIn(done *frontier.Completion) {
 		links.Count(frontier.Refused, e.counts.Refused)
 		return write(links)
 	}
+	return done
 }
 
 // join moves the links of other to l.

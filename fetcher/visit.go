@@ -50,11 +50,13 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
 	defer share.Release()
 	h.tally.requests.Add(1)
+	grow := growth{share: share}
 	answer, err := h.cfg.Client.Get(h.hard, h.request(item, get.Request{
 		URL: item.URL, Header: h.rules.Header, Private: private, Sent: sent, Permit: h.permit,
 		Started: func() { started(); start() },
-		Grow:    share.Grow,
+		Grow:    grow.grow,
 	}))
+	err = grow.explain(err)
 	start()
 	h.noteAnswer(answer, err)
 	h.noteHost(err)
@@ -71,7 +73,6 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		h.tally.bytes.Add(uint64(answer.WireBytes))
 		done = v.answered()
 		answer.Release()
-		share.Release()
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
@@ -82,6 +83,8 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		}
 	}
 	weight := v.weight(&done)
+	v.answer = nil
+	v.keep(weight)
 	h.backlog.add(weight)
 	defer h.backlog.add(-weight)
 	h.mu.Lock()
@@ -122,14 +125,16 @@ type visited struct {
 	url  canon.URL
 	at   time.Time // when the request started
 
-	answer  *get.Response // nil means that there was no answer
-	share   *budget.Share // of the memory
-	packed  int64         // bytes of the answer for the archive
-	data    int           // bytes of fields and text in the record
-	lack    extract.Lack  // why no data could be taken
-	parsing bool          // the visit has its turn to parse
-	refused []Refused     // refused links, for Config.OnRefused
-	edges   []record.Edge // all links, for Config.Edges
+	answer    *get.Response // nil means that there was no answer
+	share     *budget.Share // of the memory
+	packed    int64         // bytes of the answer for the archive
+	data      int           // bytes of fields and text in the record
+	lack      extract.Lack  // why no data could be taken
+	parsing   bool          // the visit has its turn to parse
+	refused   []Refused     // refused links, for Config.OnRefused
+	edges     []record.Edge // all links, for Config.Edges
+	edgeBytes int64
+	edgesCut  bool // edges lacks links because of maxEdgeBytes
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -261,11 +266,16 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	v.describe(r)
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r, visit: v}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
+	early := earlyLinks{visited: v, waits: true}
 	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
+		nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
 		options := extract.Options{
 			Canon: v.cfg.Canon, Assets: v.cfg.Assets, ProductToken: v.token,
-			Room: v.room, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
+			Hold: v.hold, Room: v.hold, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 			OnRefused: links.refuseReference,
+		}
+		if v.cfg.OnPage == nil { // OnPage gets all links
+			options.OnPiece = func(document *extract.Page) bool { return early.addPiece(&links, document, nofollow) }
 		}
 		if !v.beginParsing() {
 			return v.giveBack()
@@ -274,16 +284,23 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		document := extract.HTML(answer.Body, answer.MIMEType(), v.url, options)
 		v.takeData(document, r)
 		v.endParsing()
-		if v.lack.Passes() && v.hard.Err() != nil { // the abort may be the reason
+		if links.err != nil {
+			return v.giveBackAfter(links.err)
+		}
+		if early.failed || v.hard.Err() != nil { // the abort may be the reason for what is missing
 			return v.giveBack()
 		}
 		stage.Judge.Begin()
 		page.document = document
 		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
-		v.edges = edgesOf(document)
-		links.addDocument(document, robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token))
+		links.refuse(frontier.ReasonTooMany, document.TooMany)
+		v.addEdges(document)
+		links.addDocument(document, nofollow)
+		if v.edgesCut {
+			r.Cut = append(r.Cut, "links")
+		}
 		if v.lack.Passes() {
-			return v.withoutData(&links, r)
+			return early.countIn(v.withoutData(&links, r))
 		}
 	}
 	if v.cfg.OnPage != nil {
@@ -301,18 +318,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if links.err != nil {
 		return v.giveBackAfter(links.err)
 	}
-	return v.finishedWith(&links, frontier.OK, r)
-}
-
-// edgesOf returns the links of a page with their texts, or none if the texts were not
-// requested.
-func edgesOf(page *extract.Page) []record.Edge {
-	edges := make([]record.Edge, 0, len(page.LinkTexts))
-	for i, text := range page.LinkTexts {
-		link := &page.Links[i]
-		edges = append(edges, record.Edge{Target: link.URL.String(), Text: text.Text, Rel: text.Rel, Kind: link.Kind.String()})
-	}
-	return edges
+	return early.countIn(v.finishedWith(&links, frontier.OK, r))
 }
 
 // describe fills in the fields of the record that describe the body of the answer.

@@ -4,7 +4,7 @@ package extract
 // slices and maps that grow by doubling.
 const (
 	referenceBytes = 128 // a reference, its entry in the index of the collector, and its LinkText
-	linkBytes      = 224 // a Link, its entry in an index, and what package fetcher makes of it
+	linkBytes      = 384 // a Link, its entry in an index, and what package fetcher and a store make of it
 )
 
 const (

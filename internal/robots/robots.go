@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // MaxBytes is the number of bytes of a robots.txt that are used. get.Request.MaxBody should
@@ -175,3 +176,18 @@ func pairsOf(s string) (set pairSet) {
 }
 
 func (s pairSet) within(other pairSet) bool { return s[0]&^other[0] == 0 && s[1]&^other[1] == 0 }
+
+// Bytes returns about how much memory the rules take. It returns 0 for nil.
+func (r *Rules) Bytes() (bytes int64) {
+	if r == nil {
+		return 0
+	}
+	bytes = int64(unsafe.Sizeof(*r)) + int64(len(r.rules))*int64(unsafe.Sizeof(rule{})+unsafe.Sizeof(pairSet{}))
+	for i := range r.rules {
+		bytes += int64(len(r.rules[i].text)) + 8 // the allocation is up to an eighth larger
+	}
+	for _, sitemap := range r.sitemaps {
+		bytes += int64(len(sitemap))
+	}
+	return bytes
+}
