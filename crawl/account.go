@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/trap"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -65,6 +66,11 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 		PagesPerSecond: perSecond(p.Pages), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
 		Outcomes: m.worker.Outcomes(),
 	}
+	for _, link := range m.worker.RefusedByForm() {
+		const most = 200
+		r.RefusedByForm = append(r.RefusedByForm, report.RefusedURL{Reason: link.Reason, URL: link.URL[:min(len(link.URL), most)],
+			Referrer: link.Referrer[:min(len(link.Referrer), most)], Rule: link.Rule, Flag: trap.Permission(link.Reason)})
+	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
 	fed := m.seedCounts()
@@ -108,6 +114,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
+		r.RefusedByForm = last.RefusedByForm
 	}
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }

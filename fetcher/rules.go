@@ -53,6 +53,9 @@ func (l *linkSet) refusals() []frontier.Refusal {
 // refuseLink refuses a canonical URL because of a finding.
 func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 	l.refuse(why.Reason, 1)
+	if why.Rule == follow.Trap {
+		l.tally.refusedByForm(Refused{URL: url.String(), Reason: why.Reason, Rule: why.Detail, Referrer: l.from.URL})
+	}
 	if l.cfg.OnRefused != nil {
 		l.detail(url.String(), why.Reason, inWords(&l.cfg.Rules, why))
 	}

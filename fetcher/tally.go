@@ -1,8 +1,10 @@
 package fetcher
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +34,7 @@ type tally struct {
 	hosts    HostCounts
 	outcomes map[frontier.Outcome]uint64
 	last     *LastError // nil means that no attempt has failed
+	byForm   map[frontier.Reason]Refused
 }
 
 // hostsCounted and causesCounted are the sizes of a worker's sketches. A topk.Sketch counts
@@ -131,6 +134,27 @@ func (t *tally) count(sketch *topk.Sketch, host string, n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sketch.Add(host, n)
+}
+
+// refusedByForm stores the first link that was refused for each reason of package trap.
+func (t *tally) refusedByForm(link Refused) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.byForm[link.Reason]; known {
+		return
+	}
+	if t.byForm == nil {
+		t.byForm = map[frontier.Reason]Refused{}
+	}
+	t.byForm[link.Reason] = link
+}
+
+// RefusedByForm returns one link for each reason for which this worker refused links by the form
+// of their URL (see Rules.Trap). The links are in the order of the reasons.
+func (c *Crawl) RefusedByForm() []Refused {
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.tally.byForm), func(a, b Refused) int { return cmp.Compare(a.Reason, b.Reason) })
 }
 
 // finish counts items whose completion the store has accepted.

@@ -40,6 +40,9 @@ type Report struct {
 	MissingRecords uint64 `json:"missing_records,omitempty"`
 	Answers        string `json:"answers,omitempty"` // folder of the kept answers; empty means that none were kept
 
+	// RefusedByForm has one URL for each reason for which this run refused URLs by their form.
+	RefusedByForm []RefusedURL `json:"refused_by_form,omitempty"`
+
 	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
 	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
 	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with the part of this run
@@ -102,6 +105,15 @@ type Seeds struct {
 	Added   uint64 `json:"added"`
 	Known   uint64 `json:"known"`
 	Refused uint64 `json:"refused"`
+}
+
+// RefusedURL is a URL that was refused because it looks like a URL of a trap.
+type RefusedURL struct {
+	Reason   frontier.Reason `json:"reason"`
+	URL      string          `json:"url"`      // at most the first 200 bytes
+	Referrer string          `json:"referrer"` // the page that has the link; at most the first 200 bytes
+	Rule     string          `json:"rule"`     // the limit, in words
+	Flag     string          `json:"flag"`     // with this flag, no URL is refused for Reason
 }
 
 // TopHosts are the hosts with the largest counts, largest first. The counts are from a

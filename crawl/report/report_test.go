@@ -33,6 +33,11 @@ func fullReport() *Report {
 				frontier.ReasonExcluded: 8_000, frontier.ReasonMalformed: 800, frontier.ReasonTooLong: 100,
 				frontier.ReasonScheme: 1, frontier.ReasonHops: 0},
 			Queued: 3_700_000, Leased: 64, Done: 1_290_000, Failed: 9_936},
+		RefusedByForm: []RefusedURL{
+			{Reason: frontier.ReasonCalendar, URL: "http://b.test/cal/2032/01", Referrer: "http://b.test/cal/2031/12",
+				Rule: "a date of 2032, outside 1900 to 2031", Flag: "--max-years-ahead -1"},
+			{Reason: frontier.ReasonTooLong, URL: "http://b.test/\x1b[2J", Referrer: "http://b.test/", Rule: "longer than 2048 bytes", Flag: "--max-url-bytes 0"},
+		},
 		Outcomes: map[frontier.Outcome]uint64{frontier.OK: 1_234_567, frontier.Redirect: 40_000, frontier.ClientError: 10_433,
 			frontier.Robots: 5_000, frontier.ServerError: 6_000, frontier.Network: 3_000, frontier.HostDead: 936},
 		Pages: 1_285_000, Retries: 1_111, Delayed: 12, Hosts: 4_000, Records: "archive.crawl/pages.jsonl", Answers: "archive.crawl/warc",

@@ -104,6 +104,9 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
 		human.Commas(k.Found), human.Commas(k.Added), human.Commas(k.Seen), human.Commas(k.RefusedTotal())))
 	fact(b, "refused", breakdown(k.Refused))
+	for _, e := range r.RefusedByForm {
+		fact(b, "e.g.", human.Printable(fmt.Sprintf("%s: %s (%s; %s allows it)", e.Reason, e.URL, e.Rule, e.Flag)))
+	}
 	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
 		human.Commas(k.Added), human.Commas(k.Queued), human.Commas(k.Leased), human.Commas(k.Done), human.Commas(k.Failed)))
 	outcomes := breakdown(r.Outcomes)

@@ -77,6 +77,22 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	return "", ""
 }
 
+// Permission returns the flag of the command line with which no URL is refused for a reason that
+// Judge returns.
+func Permission(reason frontier.Reason) string {
+	switch reason {
+	case frontier.ReasonTooLong:
+		return "--max-url-bytes 0"
+	case frontier.ReasonRepeats:
+		return "--max-path-repeats 0"
+	case frontier.ReasonParams:
+		return "--max-params 0"
+	case frontier.ReasonCalendar:
+		return "--max-years-ahead -1"
+	}
+	return ""
+}
+
 // maxSegments limits the work for one path. In a trap, segments already repeat within
 // the first 64.
 const maxSegments = 64

@@ -57,6 +57,19 @@ func TestJudgeURLs(t *testing.T) {
 	}
 }
 
+// TestEachReasonHasAFlag: each reason of Judge has a flag that allows the URL. The script
+// traps.txtar of cmd/crawler uses these flags.
+func TestEachReasonHasAFlag(t *testing.T) {
+	for _, reason := range []frontier.Reason{frontier.ReasonTooLong, frontier.ReasonRepeats, frontier.ReasonParams, frontier.ReasonCalendar} {
+		if trap.Permission(reason) == "" {
+			t.Errorf("Permission(%s) names no flag", reason)
+		}
+	}
+	if flag := trap.Permission(frontier.ReasonScope); flag != "" {
+		t.Errorf("Permission(%s) = %q, want none: it is no reason of this package", frontier.ReasonScope, flag)
+	}
+}
+
 func TestNoLimit(t *testing.T) {
 	l := limits(t, trap.Limits{
 		MaxURL: trap.NoLimit, MaxRepeats: trap.NoLimit, MaxParams: trap.NoLimit, MaxAhead: trap.NoLimit, Year: 2026,

@@ -9,6 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // askRules checks the URL against the rules for links, as if a page linked to the URL.
@@ -87,7 +88,7 @@ func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 	case follow.Trap:
 		c.Words = "its form is ordinary"
 		if refuses {
-			c.Words = "it looks like a URL of a trap: " + f.Detail
+			c.Words = fmt.Sprintf("it looks like a URL of a trap: %s (%s allows it)", f.Detail, trap.Permission(f.Reason))
 		}
 	case follow.Exclude, follow.Include:
 		c.Words = fmt.Sprintf("no --%s matches", f.Rule)
