@@ -38,6 +38,64 @@ func TestGoldenURLs(t *testing.T) {
 	}
 }
 
+// TestSessionIDs: a parameter is removed if its name belongs to one program, or if its value has
+// the form of a session id. Other values name pages.
+func TestSessionIDs(t *testing.T) {
+	c := newT(t, Options{})
+	for _, test := range []struct {
+		param    string
+		stripped bool
+		source   string
+	}{
+		{"PHPSESSID=1b7dh5tmh0og1ifa7fvmq2pb0k", true, "PHP, session.sid_bits_per_character=5"},
+		{"PHPSESSID=0", true, "PHP"},
+		{"jsessionid=0A1B2C3D4E5F60718293A4B5C6D7E8F9.node1", true, "Tomcat, with a route"},
+		{"JSESSIONID=QhLBTw7vY3fG!-1871513242!7001", true, "WebLogic"},
+		{"ASPSESSIONIDQQCCDABC=LDKFMDABKFNJMCLBMBOCHNKC", true, "ASP: 24 letters (Heritrix, StripSessionIDs)"},
+		{"CFID=1169580&CFTOKEN=48630702", true, "ColdFusion (Heritrix, StripSessionCFIDs)"},
+		{"CFID=14475712&CFTOKEN=2D89F5AF-3048-2957-DA4EE4B6B13661AB", true, "ColdFusion with a UUID"},
+		{"osCsid=7f8a2d1c3b4e5f60718293a4b5c6d7e8", true, "osCommerce"},
+		{"XTCsid=7f8a2d1c3b4e5f60718293a4b5c6d7e8", true, "xt:Commerce"},
+		{"zenid=a1b2c3d4e5f60718293a4b5c6d", true, "Zen Cart"},
+		{"sid=0123456789abcdef0123456789abcdef", true, "phpBB"},
+		{"s=0123456789abcdef0123456789abcdef", true, "vBulletin, WoltLab"},
+		{"session=8f14e45f-ceea-467f-a830-5f1d6f4c9c1d", true, "a UUID"},
+		{"sessionid=u9hnd2q8x4c7z1k5v3b6m0a2", true, "Django before 1.5: letters and digits"},
+		{"session_id=Zk3TqLw9XbVn2RmYc7PdHg", true, "128 bits in base64"},
+		{"sessid=MTczMjgwMDAwMHxEdi1CQkFFQ180", true, "base64"},
+		{"session_id=1732800000123456789", true, "a number of 19 digits"},
+
+		{"session_id=17", false, "a talk"},
+		{"sessionid=2041", false, "a talk"},
+		{"session=26", false, "a school year, a term of a parliament"},
+		{"session=2025-2026", false, "a term of a parliament"},
+		{"session=building-a-bridge-of-stone-in-2026", false, "a talk by its title"},
+		{"session=BuildingABridgeWithGo2026", false, "a talk by its title"},
+		{"session=web3-http2-and-other-tales", false, "a talk by its title"},
+		{"session_id=keynote-opening", false, "a talk"},
+		{"session_id=decade-facade-cafe-beef", false, "words of the letters a to f"},
+		{"session=Plenary%20Session%20on%20Stone", false, "words with spaces"},
+		{"sid=123", false, "an article (PHP-Nuke)"},
+		{"sid=SID-2026-0000000017-A", false, "an article's number"},
+		{"sessid=morning", false, "a time of day"},
+		{"s=the+committee+met+on+tuesday+2026+again", false, "a search (WordPress)"},
+		{"s=0123456789abcdef", false, "a search of 16 digits"},
+		{"s=", false, "an empty search"},
+		{"sessions=0123456789abcdef0123456789abcdef", false, "another name"},
+	} {
+		u, err := c.Parse("http://h/talk?" + test.param)
+		if got := u.String() == "http://h/talk"; err != nil || got != test.stripped {
+			t.Errorf("%s becomes %s (%v), want it removed: %v: %s", test.param, u, err, test.stripped, test.source)
+		}
+		if !strings.Contains(test.param, "&") {
+			u, err = c.Parse("http://h/talk;" + test.param)
+			if got := u.String() == "http://h/talk"; err != nil || got != test.stripped {
+				t.Errorf("in a path, %s becomes %s (%v), want it removed: %v: %s", test.param, u, err, test.stripped, test.source)
+			}
+		}
+	}
+}
+
 func TestStrippedParameters(t *testing.T) {
 	const base = "http://h/"
 	tests := []struct {

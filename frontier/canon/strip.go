@@ -12,24 +12,25 @@ import (
 // parameters that track campaigns and clicks, and session ids.
 //
 // A pattern is a parameter's name, in upper or lower case. "utm_*" matches every
-// name that begins with "utm_". "sid=16" matches sid only if its value has 16
-// bytes or more, because some sites number their articles with a short sid. If a
-// short sid were removed, all articles of such a site would have the same URL.
+// name that begins with "utm_". "sid=16" matches sid only if its value has the form of a
+// session id of 16 bytes or more (see isID), because other sites use the same name for
+// articles or for talks. If these values were removed, all articles of such a site would
+// have the same URL. Names that only one program uses need no such condition.
 func DefaultStrip() []string {
 	return []string{
 		"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "fbclid", "msclkid",
 		"yclid", "ysclid", "twclid", "ttclid", "igshid", "mc_cid", "mc_eid", "_ga", "_gl",
 		"_hsenc", "_hsmi", "mkt_tok",
-		"phpsessid", "jsessionid", "aspsessionid*", "cfid", "cftoken", "sessionid",
-		"session_id", "oscsid", "zenid", "sid=16",
+		"phpsessid", "jsessionid", "aspsessionid*", "cfid", "cftoken", "oscsid", "zenid", "xtcsid",
+		"sid=16", "sessid=16", "session=16", "sessionid=16", "session_id=16", "s=32",
 	}
 }
 
-// pattern matches parameters by name, and by the length of their value.
+// pattern matches parameters by name, and by the form of their value.
 type pattern struct {
 	name     string // lower case
 	prefix   bool   // match every parameter that begins with name
-	minValue int    // the least number of bytes of the value
+	minValue int    // the least number of bytes of the value, which must be an id; 0 means any value
 }
 
 // stripList says which parameters are removed.
@@ -94,7 +95,7 @@ func (l *stripList) removes(param []byte) bool {
 func matchAny(patterns []pattern, name, value []byte) bool {
 	for i := range patterns {
 		p := &patterns[i]
-		if len(name) < len(p.name) || !p.prefix && len(name) > len(p.name) || len(value) < p.minValue {
+		if len(name) < len(p.name) || !p.prefix && len(name) > len(p.name) || p.minValue > 0 && !isID(value, p.minValue) {
 			continue
 		}
 		if equalLower(name[:len(p.name)], p.name) {
@@ -102,6 +103,54 @@ func matchAny(patterns []pattern, name, value []byte) bool {
 		}
 	}
 	return false
+}
+
+// isID reports whether a value has the form of a random id of at least n bytes. Ids are
+// hexadecimal or decimal numbers (also with hyphens, as in a UUID), or change so often
+// between letters and digits, or between upper and lower case, as words do not.
+func isID(value []byte, n int) bool {
+	if len(value) < n {
+		return false
+	}
+	isNumber, hasDigit := true, false
+	mixed, changes := 0, 0 // number of changes between letters and digits, and of all changes
+	before := kindOther
+	for _, c := range value {
+		kind := kindOf(c)
+		if kind == kindOther && bytes.IndexByte([]byte("-_.,!~"), c) < 0 {
+			return false
+		}
+		isNumber = isNumber && (isHex(c) || c == '-')
+		hasDigit = hasDigit || kind == kindDigit
+		if kind != before && kind != kindOther && before != kindOther {
+			changes++
+			if kind == kindDigit || before == kindDigit {
+				mixed++
+			}
+		}
+		before = kind
+	}
+	return isNumber && hasDigit || 4*mixed >= len(value) || 2*changes >= len(value)
+}
+
+// The kinds of characters of an id.
+const (
+	kindOther = iota
+	kindDigit
+	kindLower
+	kindUpper
+)
+
+func kindOf(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return kindDigit
+	case c >= 'a' && c <= 'z':
+		return kindLower
+	case c >= 'A' && c <= 'Z':
+		return kindUpper
+	}
+	return kindOther
 }
 
 // equalLower reports whether the lower case of name is equal to want.
