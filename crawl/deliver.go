@@ -48,7 +48,8 @@ const (
 
 // relay delivers the events of this process. It tries again after any error, and the
 // crawl goes on meanwhile. If several workers share an outbox and their relays have
-// the same name, one of them delivers and the others stand by.
+// the same name, one of them delivers and the others stand by. If this process was silent for
+// too long, another one takes over the relay, and this one stands by.
 func (m *monitor) relay(ctx context.Context, drain bool) {
 	said := ""
 	for pause := minRelayPause; ; pause = min(2*pause, maxRelayPause) {
@@ -56,7 +57,7 @@ func (m *monitor) relay(ctx context.Context, drain bool) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		standby := errors.Is(err, events.ErrLocked)
+		standby := runsElsewhere(err)
 		if standby && drain {
 			return // the other process delivers the remaining events
 		}
@@ -95,12 +96,17 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	}
 	err = events.Run(ctx, config, drain)
 	switch {
-	case errors.Is(err, events.ErrLocked):
+	case runsElsewhere(err):
 		m.noteRelay(nil) // another process runs the relay, and only that process knows its state
 	case err != nil:
 		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Fault: err.Error()})
 	}
 	return err
+}
+
+// runsElsewhere reports whether a relay ended because another process runs it.
+func runsElsewhere(err error) bool {
+	return errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrSuperseded)
 }
 
 // noteRelay stores the state of this process's relay, for the method lags.

@@ -73,11 +73,22 @@ func (f *flaky) Read(ctx context.Context, after events.Cursor, limit int) ([]eve
 	return f.Outbox.Read(ctx, after, limit)
 }
 
-func (f *flaky) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+func (f *flaky) Acquire(ctx context.Context, name string) (events.Hold, error) {
+	hold, err := f.Progress.Acquire(ctx, name)
+	return flakyHold{hold, f.fail}, err
+}
+
+// flakyHold is the Hold of a flaky progress.
+type flakyHold struct {
+	events.Hold
+	fail func() error
+}
+
+func (f flakyHold) Save(ctx context.Context, cursor events.Cursor, letters []events.DeadLetter) error {
 	if err := f.fail(); err != nil {
 		return err
 	}
-	return f.Progress.Save(ctx, name, cursor, letters)
+	return f.Hold.Save(ctx, cursor, letters)
 }
 
 // TestUnavailable: the relay tries again if the outbox or the progress is unavailable. Any

@@ -141,7 +141,7 @@ func (d *delivery) wait(now time.Time) time.Duration {
 		does bool
 	}{
 		{d.nextRead, !d.reading && d.hasRoom()},
-		{d.nextSend, len(d.ready) > 0 && d.calls == 0},
+		{d.nextSend, len(d.ready) > 0 && d.calls == 0 && !d.progressAway},
 		{d.nextSave, d.at != d.saved},
 	} {
 		if at.does && at.due.Before(next) {
@@ -213,11 +213,12 @@ func (d *delivery) add(e *entry) {
 	}
 }
 
-// startSends passes events to the sink. During a pause it sends none. After a pause it
-// makes only one call until the sink has answered. Otherwise it sends as many events as
-// Outstanding allows.
+// startSends passes events to the sink. During a pause, and while the cursor cannot be saved, it
+// sends none: otherwise many events would be sent again if another process took over the relay.
+// After a pause it makes only one call until the sink has answered. Otherwise it sends as many
+// events as Outstanding allows.
 func (d *delivery) startSends(ctx context.Context, now time.Time) {
-	for len(d.ready) > 0 && d.sending < d.Outstanding && !now.Before(d.nextSend) {
+	for !d.progressAway && len(d.ready) > 0 && d.sending < d.Outstanding && !now.Before(d.nextSend) {
 		if d.away.last > 0 && d.calls > 0 {
 			return
 		}
@@ -233,7 +234,7 @@ func (d *delivery) startSends(ctx context.Context, now time.Time) {
 		d.calls++
 		go func() {
 			crash.Point("publish")
-			errs := d.Sink.Send(ctx, events)
+			errs := d.send(ctx, events)
 			crash.Point("acknowledgement")
 			d.sends <- sent{lanes, errs}
 		}()

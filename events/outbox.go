@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -57,18 +56,15 @@ func (e *GoneError) Error() string {
 // Progress stores the cursors and the dead letters of named relays durably. It is safe for
 // concurrent use, also by several processes.
 type Progress interface {
-	// Lock locks a relay's name until the function unlock is called, so that only the
-	// caller runs that relay. It returns ErrLocked while another caller has the lock. The
-	// locks of a process end with the process, even if it is killed.
-	Lock(ctx context.Context, name string) (unlock func() error, err error)
+	// Acquire gives the caller the right to run a relay, so that only one caller runs it. It
+	// returns an error that wraps ErrLocked while another caller has the right. If the process
+	// of the other caller was killed, Acquire may wait some seconds before it succeeds.
+	Acquire(ctx context.Context, name string) (Hold, error)
 	// Names returns the names of registered relays, sorted.
 	Names(ctx context.Context) ([]string, error)
 	// Load returns the saved state of a relay. The second result is false if the name is
 	// new.
 	Load(ctx context.Context, name string) (saved Saved, known bool, err error)
-	// Save sets the cursor of a relay and adds letters to its dead letters, in one step.
-	// It registers the relay if the name is new.
-	Save(ctx context.Context, name string, cursor Cursor, letters []DeadLetter) error
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
 	// Revise changes stored dead letters. Each of them gets the Reason and At of the given
@@ -79,9 +75,6 @@ type Progress interface {
 	// needs no lock.
 	Discard(ctx context.Context, name string, ids ...string) (removed int, err error)
 }
-
-// ErrLocked reports that another caller runs the relay.
-var ErrLocked = errors.New("events: another process runs this relay: end it, or choose another name")
 
 // Saved is the state of a relay in a Progress.
 type Saved struct {

@@ -93,37 +93,65 @@ func (c Config) withDefaults() (Config, error) {
 // or that Keep excludes. The cursor is saved soon after it has moved. If the sink is away, or
 // the outbox or progress returns an error that wraps frontier.ErrUnavailable, Run tries again
 // after a pause that grows to half a minute. Every other error of the outbox and the progress
-// ends Run. For example, Run returns ErrLocked if another process runs the relay, and a
-// *GoneError if events are missing. Run does not close the sink.
+// ends Run. For example, Run returns ErrLocked if another process runs the relay,
+// ErrSuperseded if another process has taken it over, and a *GoneError if events are missing.
+// Run does not close the sink.
+//
+// Run sends nothing while it does not know that its Hold is valid: see Hold.Renew.
 func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return err
 	}
 	r := &relay{Config: cfg, drain: drain}
-	var unlock func() error
+	var hold Hold
 	err = r.patient(ctx, func() (err error) {
-		unlock, err = cfg.Progress.Lock(ctx, cfg.Name)
+		hold, err = cfg.Progress.Acquire(ctx, cfg.Name)
 		return err
 	})
 	if err != nil {
 		return endOf(ctx, err)
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	r.tenure = newTenure(hold)
+	defer func() { err = errors.Join(err, r.tenure.release(ctx)) }()
+	return r.run(ctx)
+}
+
+// run delivers events under the Hold of the relay, which it renews meanwhile.
+func (r *relay) run(given context.Context) error {
+	ctx, stop := context.WithCancelCause(given)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer stop(nil)
+	helpers.Go(func() { r.keepHold(ctx, stop) })
+	err := r.deliver(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrSuperseded) {
+		return cause
+	}
+	return endOf(given, err)
+}
+
+// deliver delivers events from the saved cursor on.
+func (r *relay) deliver(ctx context.Context) error {
+	select {
+	case <-r.tenure.renewed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	start, err := r.start(ctx)
 	if err != nil {
-		return endOf(ctx, err)
+		return err
 	}
-	r.updateState(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
+	r.updateState(func(s *State) { s.Name, s.Cursor = r.Name, start })
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(watch) })
 	defer watching.Wait()
 	defer stop()
-	if sink, ok := cfg.Sink.(TransactionalSink); ok {
-		return endOf(ctx, (&transactions{relay: r, sink: sink, at: start}).run(ctx))
+	if sink, ok := r.Sink.(TransactionalSink); ok {
+		return (&transactions{relay: r, sink: sink, at: start}).run(ctx)
 	}
-	return endOf(ctx, (&delivery{relay: r, at: start, read: start, lanes: make(map[string]*lane)}).run(ctx))
+	return (&delivery{relay: r, at: start, read: start, lanes: make(map[string]*lane)}).run(ctx)
 }
 
 // endOf returns err, or nil if err only reports that ctx has ended.
@@ -152,7 +180,8 @@ func (b *backoff) next() time.Duration {
 // relay has the fields that the types delivery and transactions share.
 type relay struct {
 	Config
-	drain bool
+	drain  bool
+	tenure *tenure
 
 	mu        sync.Mutex
 	state     State
@@ -205,7 +234,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 			return "", fmt.Errorf("events: begin relay %q at %q: %w", r.Name, at, err)
 		}
 	}
-	err = r.patient(ctx, func() error { return r.Progress.Save(ctx, r.Name, at, nil) })
+	err = r.patient(ctx, func() error { return r.tenure.Save(ctx, at, nil) })
 	if err != nil {
 		return "", fmt.Errorf("events: register relay %q: %w", r.Name, err)
 	}
@@ -214,7 +243,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 
 // save saves a cursor and dead letters, and updates the state for OnState.
 func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error {
-	if err := r.Progress.Save(ctx, r.Name, at, letters); err != nil {
+	if err := r.tenure.Save(ctx, at, letters); err != nil {
 		return err
 	}
 	crash.Point("cursor")
@@ -242,6 +271,9 @@ func (r *relay) awayFrom(err error) time.Duration {
 		r.Logger.Warn("the relay waits", slog.String("relay", r.Name), slog.Any("err", err))
 	}
 	r.state.Away = err.Error()
+	if errors.Is(err, errLapsed) {
+		return firstPause
+	}
 	pause := r.away.next()
 	if away, ok := errors.AsType[*AwayError](err); ok && away.After > 0 {
 		pause = away.After

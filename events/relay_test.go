@@ -25,9 +25,9 @@ var (
 
 func TestReferences(t *testing.T) {
 	eventstest.RunOutbox(t, func(*testing.T) eventstest.OutboxUnderTest { return memoryOutbox() })
-	eventstest.RunProgress(t, func(*testing.T) (events.Progress, func() events.Progress) {
+	eventstest.RunProgress(t, func(*testing.T) eventstest.ProgressUnderTest {
 		p := new(eventstest.Progress)
-		return p, func() events.Progress { return p }
+		return eventstest.ProgressUnderTest{Progress: p, Reopen: func() events.Progress { return p }, EndHold: p.EndHold}
 	})
 	eventstest.RunSink(t, func(*testing.T) eventstest.SinkUnderTest {
 		s := new(sink)
@@ -168,8 +168,8 @@ func TestTail(t *testing.T) {
 		if len(s.received()) != 5 {
 			t.Errorf("%d events were delivered 1.5 s after the last one was committed, want 5", len(s.received()))
 		}
-		if _, err := p.Lock(t.Context(), "r"); !errors.Is(err, events.ErrLocked) {
-			t.Errorf("Lock of a running relay: %v, want ErrLocked", err)
+		if _, err := p.Acquire(t.Context(), "r"); !errors.Is(err, events.ErrLocked) {
+			t.Errorf("Acquire of a running relay: %v, want ErrLocked", err)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -389,13 +389,21 @@ func (m *mortal) Send(ctx context.Context, all []events.Event) []error {
 
 func (*mortal) Close() error { return nil }
 
-func (m *mortal) Lock(context.Context, string) (func() error, error) {
-	return func() error { return nil }, nil // the end of a process ends its locks
+func (m *mortal) Acquire(ctx context.Context, name string) (events.Hold, error) {
+	m.EndHold(name) // the end of a process ends its holds
+	hold, err := m.Progress.Acquire(ctx, name)
+	return mortalHold{hold, m.world}, err
 }
 
-func (m *mortal) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+// mortalHold is a Hold of a process that can be killed.
+type mortalHold struct {
+	events.Hold
+	*world
+}
+
+func (m mortalHold) Save(ctx context.Context, cursor events.Cursor, letters []events.DeadLetter) error {
 	var err error
-	return errors.Join(m.effect(func() { err = m.Progress.Save(ctx, name, cursor, letters) }), err)
+	return errors.Join(m.effect(func() { err = m.Hold.Save(ctx, cursor, letters) }), err)
 }
 
 // receiver accepts most events, refuses some, and is sometimes away.

@@ -95,10 +95,18 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 	return t.send(ctx, nil, b.next)
 }
 
-// send commits events and a cursor. It tries again while the sink is unavailable.
+// send commits events and a cursor. It tries again while the sink is unavailable, and sends
+// nothing while the Hold is not valid.
 func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
 	crash.Point("publish")
-	err := t.repeat(ctx, isRefused, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })
+	err := t.repeat(ctx, isRefused, func() error {
+		sending, cancel, err := t.tenure.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		return t.sink.Commit(sending, t.CursorKey, events, at)
+	})
 	if err != nil {
 		return err
 	}

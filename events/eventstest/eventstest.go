@@ -7,6 +7,7 @@
 package eventstest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -161,31 +162,91 @@ func (o *Outbox) Lag(_ context.Context, after events.Cursor) (lag events.Lag, er
 // Progress is an events.Progress in memory. The zero value has no relays. A Progress is
 // safe for concurrent use.
 type Progress struct {
-	mu     sync.Mutex
-	saved  map[string]events.Saved
-	dead   map[string][]events.DeadLetter
-	locked map[string]bool
+	// HoldTime is the result of Hold.Renew; 0 means an hour. A Hold ends only when it is
+	// released, or when EndHold is called.
+	HoldTime time.Duration
+
+	mu    sync.Mutex
+	saved map[string]events.Saved
+	dead  map[string][]events.DeadLetter
+	terms map[string]uint64 // the last term of each name
+	held  map[string]bool   // whether a caller has the last term
 }
 
 var _ events.Progress = (*Progress)(nil)
 
-// Lock implements events.Progress.
-func (p *Progress) Lock(_ context.Context, name string) (func() error, error) {
+// Acquire implements events.Progress.
+func (p *Progress) Acquire(_ context.Context, name string) (events.Hold, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.locked[name] {
+	if p.held[name] {
 		return nil, events.ErrLocked
 	}
-	if p.locked == nil {
-		p.locked = make(map[string]bool)
+	if p.held == nil {
+		p.held, p.terms = make(map[string]bool), make(map[string]uint64)
 	}
-	p.locked[name] = true
-	return func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.locked, name)
-		return nil
-	}, nil
+	p.held[name] = true
+	p.terms[name]++
+	return &hold{p, name, p.terms[name]}, nil
+}
+
+// EndHold lets others acquire a name, although the caller that has it does not know.
+func (p *Progress) EndHold(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.held, name)
+}
+
+// hold is an events.Hold of a Progress.
+type hold struct {
+	*Progress
+	name string
+	term uint64
+}
+
+// lock locks the Progress, and returns an error if the hold was superseded. The caller must
+// unlock the Progress.
+func (h *hold) lock() error {
+	h.mu.Lock()
+	if h.terms[h.name] != h.term {
+		return events.ErrSuperseded
+	}
+	return nil
+}
+
+// Term implements events.Hold.
+func (h *hold) Term() uint64 { return h.term }
+
+// Renew implements events.Hold.
+func (h *hold) Renew(context.Context) (time.Duration, error) {
+	err := h.lock()
+	defer h.mu.Unlock()
+	return cmp.Or(h.HoldTime, time.Hour), err
+}
+
+// Release implements events.Hold.
+func (h *hold) Release(context.Context) error {
+	err := h.lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.held, h.name)
+	}
+	return err
+}
+
+// Save implements events.Hold.
+func (h *hold) Save(_ context.Context, cursor events.Cursor, letters []events.DeadLetter) error {
+	err := h.lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if h.saved == nil {
+		h.saved, h.dead = make(map[string]events.Saved), make(map[string][]events.DeadLetter)
+	}
+	h.saved[h.name] = events.Saved{Cursor: cursor, At: time.Now().UTC()}
+	h.dead[h.name] = append(h.dead[h.name], letters...)
+	return nil
 }
 
 // Names implements events.Progress.
@@ -206,18 +267,6 @@ func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, err
 	saved, known := p.saved[name]
 	saved.Dead = uint64(len(p.dead[name]))
 	return saved, known, nil
-}
-
-// Save implements events.Progress.
-func (p *Progress) Save(_ context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.saved == nil {
-		p.saved, p.dead = make(map[string]events.Saved), make(map[string][]events.DeadLetter)
-	}
-	p.saved[name] = events.Saved{Cursor: cursor, At: time.Now().UTC()}
-	p.dead[name] = append(p.dead[name], letters...)
-	return nil
 }
 
 // Dead implements events.Progress.

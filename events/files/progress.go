@@ -30,6 +30,10 @@ const (
 	saveLock   = "save.lock" // held while a file is changed
 )
 
+// heldFor is the result of Hold.Renew. The operating system ends the lock of a process only
+// when the process ends.
+const heldFor = time.Hour
+
 // format is the version of the format of cursorFile and of the dead letters.
 const format = 1
 
@@ -37,12 +41,13 @@ const format = 1
 // and how many bytes of that file are valid. So one write of cursorFile changes the cursor
 // and the dead letters together.
 type state struct {
-	Format      int           `json:"format"`
-	Cursor      events.Cursor `json:"cursor"`
-	At          time.Time     `json:"at"`
-	Dead        uint64        `json:"dead"`
-	Letters     int           `json:"letters"` // number of the file of dead letters; 0 means that there is none
-	LetterBytes int64         `json:"letter_bytes"`
+	Format      int            `json:"format"`
+	Cursor      *events.Cursor `json:"cursor"` // nil means that the relay is not registered yet
+	At          time.Time      `json:"at"`
+	Dead        uint64         `json:"dead"`
+	Letters     int            `json:"letters"` // number of the file of dead letters; 0 means that there is none
+	LetterBytes int64          `json:"letter_bytes"`
+	Term        uint64         `json:"term"` // of the newest Hold
 }
 
 // Progress stores the progress of relays in a directory. It is safe for concurrent use,
@@ -72,8 +77,10 @@ func (p *Progress) create(name string) error {
 	return errors.Join(durable.SyncDir(vfs.Default, filepath.Dir(p.dir)), durable.SyncDir(vfs.Default, p.dir))
 }
 
-// Lock implements events.Progress.
-func (p *Progress) Lock(_ context.Context, name string) (unlock func() error, err error) {
+// Acquire implements events.Progress. The holder has a lock of the operating system, which
+// ends with its process. If the file of the lock is removed, another process can acquire the
+// name. Then the old holder has an old term.
+func (p *Progress) Acquire(ctx context.Context, name string) (events.Hold, error) {
 	if err := p.create(name); err != nil {
 		return nil, err
 	}
@@ -84,8 +91,49 @@ func (p *Progress) Lock(_ context.Context, name string) (unlock func() error, er
 	if err != nil {
 		return nil, fmt.Errorf("files: lock relay %q: %w", name, err)
 	}
-	return lock.Close, nil
+	h := &hold{progress: p, name: name, lock: lock}
+	err = p.update(ctx, name, func(s *state) error {
+		s.Term++
+		h.term = s.Term
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return h, nil
 }
+
+// hold implements events.Hold.
+type hold struct {
+	progress *Progress
+	name     string
+	lock     io.Closer
+	term     uint64
+}
+
+// Term implements events.Hold.
+func (h *hold) Term() uint64 { return h.term }
+
+// check returns ErrSuperseded if the stored state has another term. If the file of the state was
+// removed, the next Save writes it again.
+func (h *hold) check(s *state, stored bool) error {
+	if stored && s.Term != h.term {
+		return fmt.Errorf("%w: %s has term %d, not %d", events.ErrSuperseded, h.progress.path(h.name, cursorFile), s.Term, h.term)
+	}
+	return nil
+}
+
+// Renew implements events.Hold.
+func (h *hold) Renew(context.Context) (time.Duration, error) {
+	s, stored, err := h.progress.load(h.name)
+	if err == nil {
+		err = h.check(&s, stored)
+	}
+	return heldFor, err
+}
+
+// Release implements events.Hold.
+func (h *hold) Release(context.Context) error { return h.lock.Close() }
 
 // Names implements events.Progress.
 func (p *Progress) Names(context.Context) (names []string, err error) {
@@ -97,8 +145,8 @@ func (p *Progress) Names(context.Context) (names []string, err error) {
 		return nil, fmt.Errorf("files: %w", err)
 	}
 	for _, dir := range dirs {
-		if _, err := os.Stat(p.path(dir.Name(), cursorFile)); err == nil {
-			names = append(names, dir.Name())
+		if _, known, err := p.Load(context.Background(), dir.Name()); known || err != nil && events.CheckName(dir.Name()) == nil {
+			names = append(names, dir.Name()) // Load returns the error again
 		}
 	}
 	return names, nil
@@ -107,10 +155,14 @@ func (p *Progress) Names(context.Context) (names []string, err error) {
 // Load implements events.Progress.
 func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, error) {
 	s, known, err := p.load(name)
-	return events.Saved{Cursor: s.Cursor, Dead: s.Dead, At: s.At}, known, err
+	if err != nil || !known || s.Cursor == nil {
+		return events.Saved{}, false, err
+	}
+	return events.Saved{Cursor: *s.Cursor, Dead: s.Dead, At: s.At}, true, nil
 }
 
-func (p *Progress) load(name string) (s state, known bool, err error) {
+// load reads the state of a relay. The result stored is false if the relay has no state.
+func (p *Progress) load(name string) (s state, stored bool, err error) {
 	if err := events.CheckName(name); err != nil {
 		return s, false, err
 	}
@@ -130,10 +182,14 @@ func (p *Progress) load(name string) (s state, known bool, err error) {
 	return s, true, nil
 }
 
-// Save implements events.Progress.
-func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+// Save implements events.Hold.
+func (h *hold) Save(ctx context.Context, cursor events.Cursor, letters []events.DeadLetter) error {
+	p, name := h.progress, h.name
 	return p.update(ctx, name, func(s *state) error {
-		s.Cursor, s.At = cursor, time.Now().UTC()
+		if err := h.check(s, s.Format != 0); err != nil {
+			return err
+		}
+		s.Term, s.Cursor, s.At = h.term, &cursor, time.Now().UTC()
 		if len(letters) == 0 {
 			return nil
 		}

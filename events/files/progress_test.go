@@ -19,9 +19,16 @@ import (
 )
 
 func TestProgress(t *testing.T) {
-	eventstest.RunProgress(t, func(t *testing.T) (events.Progress, func() events.Progress) {
+	eventstest.RunProgress(t, func(t *testing.T) eventstest.ProgressUnderTest {
 		dir := t.TempDir()
-		return files.NewProgress(dir), func() events.Progress { return files.NewProgress(dir) }
+		return eventstest.ProgressUnderTest{
+			Progress: files.NewProgress(dir), Reopen: func() events.Progress { return files.NewProgress(dir) },
+			EndHold: func(name string) { // the lock is removed
+				if err := os.Remove(filepath.Join(dir, "relays", name, "run.lock")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
 	})
 }
 
@@ -29,10 +36,10 @@ func TestProgress(t *testing.T) {
 func TestProgressNames(t *testing.T) {
 	p := files.NewProgress(t.TempDir())
 	for _, name := range []string{"", "..", "../x", "a/b", ".x", strings.Repeat("x", 65)} {
-		if err := p.Save(t.Context(), name, "1-0", nil); err == nil {
+		if err := eventstest.Save(t.Context(), p, name, "1-0", nil); err == nil {
 			t.Errorf("Save with the name %q: no error", name)
 		}
-		if _, err := p.Lock(t.Context(), name); err == nil || errors.Is(err, events.ErrLocked) {
+		if _, err := p.Acquire(t.Context(), name); err == nil || errors.Is(err, events.ErrLocked) {
 			t.Errorf("Lock(%q): %v, want an error other than ErrLocked", name, err)
 		}
 	}
@@ -46,13 +53,13 @@ func TestNamesOfRelays(t *testing.T) {
 	if names, err := p.Names(t.Context()); len(names) > 0 || err != nil {
 		t.Errorf("Names before the first relay = %q, %v; want none", names, err)
 	}
-	unlock, err := p.Lock(t.Context(), "c") // has no cursor
+	hold, err := p.Acquire(t.Context(), "c") // has no cursor
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = unlock() }()
+	defer func() { _ = hold.Release(t.Context()) }()
 	for _, name := range []string{"b", "a"} {
-		if err := p.Save(t.Context(), name, "1-0", nil); err != nil {
+		if err := eventstest.Save(t.Context(), p, name, "1-0", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,12 +85,12 @@ func TestProgressLockFails(t *testing.T) {
 		}
 	}
 	p := files.NewProgress(dir)
-	if _, err := p.Lock(t.Context(), "r"); err == nil || errors.Is(err, events.ErrLocked) {
+	if _, err := p.Acquire(t.Context(), "r"); err == nil || errors.Is(err, events.ErrLocked) {
 		t.Errorf("Lock with a file that cannot be opened: %v, want an error other than ErrLocked", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := p.Save(ctx, "r", "1-0", nil); err == nil || ctx.Err() != nil {
+	if err := eventstest.Save(ctx, p, "r", "1-0", nil); err == nil || ctx.Err() != nil {
 		t.Errorf("Save with a file that cannot be opened: %v, want an error at once", err)
 	}
 }
@@ -95,7 +102,7 @@ func TestProgressForm(t *testing.T) {
 	p := files.NewProgress(dir)
 	e := eventstest.Event(1, 1)
 	letter := []events.DeadLetter{{Event: e, Reason: "422", At: e.Time}}
-	if err := p.Save(t.Context(), "r", "1-5", letter); err != nil {
+	if err := eventstest.Save(t.Context(), p, "r", "1-5", letter); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -105,7 +112,7 @@ func TestProgressForm(t *testing.T) {
 		}
 		return string(text)
 	}
-	form := regexp.MustCompile(`^\{"format":1,"cursor":"1-5","at":"[^"]+Z","dead":1,"letters":1,"letter_bytes":(\d+)\}\n$`)
+	form := regexp.MustCompile(`^\{"format":1,"cursor":"1-5","at":"[^"]+Z","dead":1,"letters":1,"letter_bytes":(\d+),"term":1\}\n$`)
 	parts := form.FindStringSubmatch(read("cursor.json"))
 	text, err := e.AppendJSON(nil)
 	want := fmt.Sprintf(`{"event":%s,"reason":"422","at":"2027-01-15T08:00:00.01Z"}`+"\n", text)
@@ -123,7 +130,7 @@ func TestProgressForm(t *testing.T) {
 	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 1 {
 		t.Errorf("%d dead letters, %v, want 1", len(letters), err)
 	}
-	if err := p.Save(t.Context(), "r", "1-6", letter); err != nil {
+	if err := eventstest.Save(t.Context(), p, "r", "1-6", letter); err != nil {
 		t.Fatal(err)
 	}
 	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 2 || read("dead-1.jsonl") != want+want {
@@ -142,7 +149,7 @@ func TestProgressAtOnce(t *testing.T) {
 	wait.Go(func() {
 		for i := range n {
 			e := eventstest.Event(i, 3)
-			if err := relay.Save(t.Context(), "r", events.Cursor(fmt.Sprint(i)), []events.DeadLetter{{Event: e, At: e.Time}}); err != nil {
+			if err := eventstest.Save(t.Context(), relay, "r", events.Cursor(fmt.Sprint(i)), []events.DeadLetter{{Event: e, At: e.Time}}); err != nil {
 				t.Error(err)
 			}
 		}

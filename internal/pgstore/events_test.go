@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,44 +63,56 @@ func TestOutboxPassesSuite(t *testing.T) {
 
 // TestProgressPassesSuite: Outbox passes the tests that every events.Progress must pass.
 func TestProgressPassesSuite(t *testing.T) {
-	eventstest.RunProgress(t, func(t *testing.T) (events.Progress, func() events.Progress) {
+	eventstest.RunProgress(t, func(t *testing.T) eventstest.ProgressUnderTest {
 		cfg := anyCrawl(database(t))
-		return pgstore.Outbox{Store: open(t, cfg)}, func() events.Progress { return pgstore.Outbox{Store: open(t, cfg)} }
+		cfg.HoldTime = 200 * time.Millisecond
+		p := pgstore.Outbox{Store: open(t, cfg)}
+		return eventstest.ProgressUnderTest{
+			Progress: p, Reopen: func() events.Progress { return pgstore.Outbox{Store: open(t, cfg)} },
+			EndHold: func(string) {}, // the holder does not renew its hold
+		}
 	})
 }
 
-// TestUnlockFreesNameAtOnce: when unlock has returned, the server holds no lock any more. The
-// server notices only some time later that a connection was closed.
-func TestUnlockFreesNameAtOnce(t *testing.T) {
+// TestHoldOutlivesSessions: a relay keeps its name when the server ends all its sessions. While
+// the relay renews its hold, no other process gets the name.
+func TestHoldOutlivesSessions(t *testing.T) {
 	cfg := anyCrawl(database(t))
-	outbox := pgstore.Outbox{Store: open(t, cfg)}
+	cfg.HoldTime = time.Second
+	p, other := pgstore.Outbox{Store: open(t, cfg)}, pgstore.Outbox{Store: open(t, cfg)}
+	hold, err := p.Acquire(t.Context(), "a")
+	must(t, err)
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
 	must(t, err)
 	defer conn.Close(context.Background())
-	for range 100 {
-		unlock, err := outbox.Lock(t.Context(), "a")
+	for range 5 {
+		_, err = conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 		must(t, err)
-		must(t, unlock())
-		var locks int
-		must(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
-			AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&locks))
-		if locks > 0 {
-			t.Fatalf("%d advisory locks are held after unlock, want none", locks)
+		_, err = hold.Renew(t.Context())
+		must(t, err)
+		locked := make(chan error, 1)
+		go func() {
+			_, err := other.Acquire(t.Context(), "a")
+			locked <- err
+		}()
+		for done := false; !done; {
+			select {
+			case err := <-locked:
+				if !errors.Is(err, events.ErrLocked) {
+					t.Fatalf("Acquire of another process: %v, want ErrLocked", err)
+				}
+				done = true
+			case <-time.After(10 * time.Millisecond):
+				_, err = hold.Renew(t.Context())
+				must(t, err)
+			}
 		}
+		must(t, hold.Save(t.Context(), "", nil))
 	}
-}
-
-// TestLockWaitsForEndOfSession: Lock waits a moment for a name that is locked. After a relay was
-// killed, the server needs some time to end its session.
-func TestLockWaitsForEndOfSession(t *testing.T) {
-	outbox := pgstore.Outbox{Store: open(t, anyCrawl(database(t)))}
-	unlock, err := outbox.Lock(t.Context(), "a")
-	must(t, err)
-	ended := time.AfterFunc(500*time.Millisecond, func() { unlock() })
-	defer ended.Stop()
-	again, err := outbox.Lock(t.Context(), "a")
-	must(t, err)
-	must(t, again())
+	if hold.Term() != 1 {
+		t.Errorf("the term is %d, want still the first", hold.Term())
+	}
 }
 
 // TestForeignCursorsAreRefused: the outbox refuses a cursor with a text that it did not

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // background is a goroutine. A call of begin starts it, and a call of close ends it.
@@ -109,4 +111,16 @@ func (s *Store) listen(ctx context.Context) {
 		offer(s.changed)
 		_, err = conn.WaitForNotification(ctx)
 	}
+}
+
+// dial returns a connection that does not belong to the pool.
+func (s *Store) dial(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
+}
+
+// hangUp closes a connection that dial returned.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // an error does not matter: the server ends the session in any case
 }

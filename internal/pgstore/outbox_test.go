@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
@@ -434,9 +435,9 @@ func TestRelayState(t *testing.T) {
 		{Event: events.Event{ID: "2", Data: []byte(`{"n":"\u0000"}`)}, Reason: "first\x00\xff", At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
 		{Event: events.Event{ID: "1", Data: []byte(`{}`)}, Reason: "second", At: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
 	}
-	must(t, set.Save(ctx, "b", "1/1", nil))
-	must(t, set.Save(ctx, "a", "5/1", append(letters, letters[0])))
-	must(t, set.Save(ctx, "a", "6/2", []events.DeadLetter{{Event: letters[1].Event, Reason: "repeated", At: time.Now()}}))
+	must(t, eventstest.Save(ctx, set, "b", "1/1", nil))
+	must(t, eventstest.Save(ctx, set, "a", "5/1", append(letters, letters[0])))
+	must(t, eventstest.Save(ctx, set, "a", "6/2", []events.DeadLetter{{Event: letters[1].Event, Reason: "repeated", At: time.Now()}}))
 	if names, err := again.Names(ctx); err != nil || fmt.Sprint(names) != "[a b]" {
 		t.Errorf("Names = %v, %v; want a and b", names, err)
 	}
@@ -456,28 +457,17 @@ func TestRelayState(t *testing.T) {
 	if n, err := set.Discard(ctx, "a"); n != 1 || err != nil {
 		t.Errorf("Discard = %d, %v; want 1", n, err)
 	}
-	release, err := set.Lock(ctx, "a")
+	hold, err := set.Acquire(ctx, "a")
 	must(t, err)
-	if _, err := again.Lock(ctx, "a"); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("Lock of a relay that is locked: %v, want ErrLocked", err)
-	}
-	other, err := again.Lock(ctx, "b")
-	must(t, err)
-	must(t, errors.Join(other(), release()))
-	for {
-		if release, err = again.Lock(ctx, "a"); err == nil {
-			must(t, release())
-			break
-		} else if !errors.Is(err, events.ErrLocked) { // the server has not yet noticed that the connection was closed
-			t.Fatal(err)
-		}
-	}
 	must(t, pgstore.Delete(ctx, cfg))
 	if n := query[int](t, dsn, "SELECT count(*) FROM crawler.relay AS r LEFT JOIN crawler.crawl AS c ON c.id = r.crawl WHERE c.id IS NULL"); n > 0 {
 		t.Errorf("%d relays of the deleted crawl are still stored, want 0", n)
 	}
-	if err := set.Save(ctx, "a", "7/1", nil); !errors.Is(err, pgstore.ErrNoCrawl) {
+	if err := hold.Save(ctx, "7/1", nil); !errors.Is(err, pgstore.ErrNoCrawl) {
 		t.Errorf("Save of a deleted crawl: %v, want ErrNoCrawl", err)
+	}
+	if _, err := set.Acquire(ctx, "a"); !errors.Is(err, pgstore.ErrNoCrawl) {
+		t.Errorf("Acquire in a deleted crawl: %v, want ErrNoCrawl", err)
 	}
 }
 
@@ -523,7 +513,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	for n := range 5 {
 		must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(n), 0, ""), record(key(n+10), 0, "")}))
 	}
-	must(t, pgstore.Outbox{Store: set}.Save(t.Context(), "a", "1000003/1", nil))
+	must(t, eventstest.Save(t.Context(), pgstore.Outbox{Store: set}, "a", "1000003/1", nil))
 	execute(t, dsn, fmt.Sprintf("UPDATE %s SET xid = (xid::text::bigint + 1000000)::text::xid8", table(t, cfg, "record")))
 	if _, err := set.Committed(t.Context(), pgstore.Cursor{}, 10); !errors.Is(err, pgstore.ErrForeign) {
 		t.Errorf("Committed with records of another server: %v, want ErrForeign", err)

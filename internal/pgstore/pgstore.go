@@ -40,6 +40,9 @@ type Config struct {
 	ConnectTimeout   time.Duration // the timeout of one attempt; 0 means 5 s
 	StatementTimeout time.Duration // the timeout of one statement; 0 means 10 s
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 means 5 s
+	// HoldTime is how long a process that does not answer keeps the name of its relay; 0 means
+	// 5 s. All processes must have the same value.
+	HoldTime time.Duration
 
 	Now func() time.Time // for tests; nil means the server's clock
 }
@@ -65,6 +68,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for name, timeout := range map[string]time.Duration{
 		"ConnectTimeout": c.ConnectTimeout, "StatementTimeout": c.StatementTimeout, "LockTimeout": c.LockTimeout,
+		"HoldTime": c.HoldTime,
 	} {
 		if timeout != 0 && timeout < time.Millisecond {
 			fault("%s is %v, want at least 1ms", name, timeout)
@@ -74,6 +78,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 5*time.Second)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 10*time.Second)
 	c.LockTimeout = cmp.Or(c.LockTimeout, 5*time.Second)
+	c.HoldTime = cmp.Or(c.HoldTime, 5*time.Second)
 	return c, errors.Join(errs...)
 }
 

@@ -22,22 +22,6 @@ func (o Outbox) Load(ctx context.Context, name string) (saved events.Saved, know
 	return saved, err == nil, err
 }
 
-// Save implements events.Progress. If an event has several dead letters, the first is kept.
-// Save returns ErrNoCrawl if the crawl was deleted.
-func (o Outbox) Save(ctx context.Context, name string, at events.Cursor, dead []events.DeadLetter) error {
-	var ids, texts, reasons []string
-	var times []time.Time
-	for _, l := range dead {
-		text, err := l.Event.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		ids, texts = append(ids, l.Event.ID), append(texts, string(text))
-		reasons, times = append(reasons, storable(l.Reason)), append(times, l.At)
-	}
-	return o.exec(ctx, "save a relay's cursor", o.sql("save_relay"), o.crawl, name, string(at), ids, texts, reasons, times)
-}
-
 // storable makes text valid for a column of the type text: it removes zero bytes and
 // replaces invalid UTF-8.
 func storable(text string) string {
@@ -82,58 +66,4 @@ func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (remove
 		return err
 	})
 	return removed, err
-}
-
-// lockWait is how long Lock waits for a locked name. If the process that had the lock was killed,
-// the server needs some time to end its session.
-const lockWait = 3 * time.Second
-
-// Lock implements events.Progress. The lock also ends if its connection to the server
-// breaks. The caller must unlock it before Close.
-func (o Outbox) Lock(ctx context.Context, name string) (unlock func() error, err error) {
-	var conn *pgx.Conn
-	var locked bool
-	err = o.try(ctx, "lock a relay", func(ctx context.Context) (err error) {
-		if conn, err = o.dial(ctx); err != nil {
-			return err
-		}
-		for end := time.Now().Add(lockWait); ; pause(ctx, lockWait/20) {
-			err = conn.QueryRow(ctx, o.sql("lock_relay"), o.crawl, name).Scan(&locked)
-			if err != nil || locked || time.Now().After(end) {
-				break
-			}
-		}
-		if err != nil || !locked {
-			hangUp(conn)
-		}
-		return err
-	})
-	if err == nil && !locked {
-		err = events.ErrLocked
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() error { endLock(conn); return nil }, nil
-}
-
-// endLock ends the locks of a connection that dial returned, and closes the connection.
-// Closing alone would not do: the server ends the session and its locks some time later.
-func endLock(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, _ = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()") // if this fails, the end of the session ends the locks
-	hangUp(conn)
-}
-
-// dial returns a connection that does not belong to the pool.
-func (s *Store) dial(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
-}
-
-// hangUp closes a connection that dial returned.
-func hangUp(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx) // an error does not matter: the server ends the session in any case
 }

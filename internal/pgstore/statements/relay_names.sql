@@ -1,6 +1,6 @@
--- relay_names.sql: the relays of a crawl.
+-- relay_names.sql: the relays of a crawl that have saved a cursor.
 -- $1  crawl
 SELECT name
 FROM crawler.relay
-WHERE crawl = $1
+WHERE crawl = $1 AND cursor IS NOT NULL
 ORDER BY name;

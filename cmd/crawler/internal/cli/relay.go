@@ -99,6 +99,9 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 
 // explainRelay adds an exit code and advice for the user to the error of a relay.
 func (r *relaying) explainRelay(name string, err error) error {
+	if errors.Is(err, events.ErrSuperseded) {
+		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: another process has taken it over, because this one was silent for too long", name, r.at)}
+	}
 	if errors.Is(err, events.ErrLocked) {
 		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: another process runs it. Stop that one, or choose another name with --relay, "+
 			"which delivers everything again", name, r.at)}
