@@ -295,7 +295,7 @@ func TestOutageOfStore(t *testing.T) {
 // pages as fit into maxBacklog bytes, and at most one more for each host.
 func TestOutageHoldsUpRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const hosts, pages, refs = 4, 9, 2500 // the links of a page are one piece
+		const hosts, pages, refs = 4, 9, 4000
 		many := make([]string, refs)
 		for i := range many {
 			many[i] = fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 1000))
@@ -329,9 +329,9 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 				early++
 			}
 		}
-		// Each page has 2.5 MB of URLs, and each host had at most one request under way
+		// Each page has 4 MB of URLs, and each host had at most one request under way
 		// when the backlog was full.
-		if least, most := 64/3, 64*2/5+hosts; early < least || early > most {
+		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages were requested in the first 9 minutes of the outage, want %d to %d", early, least, most)
 		}
 	})

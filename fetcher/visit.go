@@ -83,6 +83,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		}
 	}
 	weight := v.weight(&done)
+	done.Bytes = weight
 	v.answer = nil
 	v.keep(weight)
 	h.backlog.add(weight)

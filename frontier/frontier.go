@@ -206,6 +206,9 @@ type Completion struct {
 	RetryIn     time.Duration // with Retry
 	Links       []Offer       // outlinks that the rules of the worker accepted
 	Refused     []Refusal     // counts of the outlinks that the rules refused
+	// Bytes is about how much memory the completion holds, with its links and what Record
+	// writes. A store uses it to bound what it commits at once. It is optional.
+	Bytes int64
 	// Unconfirmed reports that the item is finished, but the exact set (package exact) was
 	// unreachable and has not learnt this. In the step that completes the item, the store
 	// writes a note, which the set receives later (exact.Outbox).

@@ -35,11 +35,19 @@ func (s *Store) offers(given []frontier.Offer) []offer {
 	return offers
 }
 
+// urlBytes returns the length of all URLs.
+func urlBytes(offers []frontier.Offer) (bytes int64) {
+	for i := range offers {
+		bytes += int64(len(offers[i].URL))
+	}
+	return bytes
+}
+
 // Add implements frontier.Store. It never returns ErrFull: the queue is on disk.
 func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	mine := s.offers(offers)
 	verdicts := make([]frontier.Verdict, len(offers))
-	err := s.submit(ctx, &op{change: func(g *group) error {
+	err := s.submit(ctx, &op{bytes: urlBytes(offers), change: func(g *group) error {
 		stage.Dedup.Begin()
 		defer stage.Store.Begin()
 		for i := range mine {

@@ -20,12 +20,17 @@ type op struct {
 	// it has changed nothing.
 	change func(*group) error
 	grant  func(*group) error // makes leases, or reads; it is called after all changes of the group, and sees them
+	bytes  int64              // of memory that the offers and records of change hold, about
 	err    error
 	done   chan struct{}
 }
 
-// maxGroup bounds the ops of one group.
-const maxGroup = 256
+// These limits bound the ops of one group, and the bytes that they hold. A group can hold the
+// bytes of one more op. Its batch and the records that wait for the sync take some times as much.
+const (
+	maxGroup      = 256
+	maxGroupBytes = 8 << 20
+)
 
 // group is the work of the committer between two syncs.
 type group struct {
@@ -74,11 +79,13 @@ func (s *Store) run() {
 			}
 			return
 		}
+		bytes := ops[0].bytes
 	gather:
-		for len(ops) < maxGroup {
+		for len(ops) < maxGroup && bytes < maxGroupBytes {
 			select {
 			case o := <-s.ops:
 				ops = append(ops, o)
+				bytes += o.bytes
 			default:
 				break gather
 			}

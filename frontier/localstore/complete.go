@@ -21,11 +21,12 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 			return err
 		}
 	}
-	links := make([][]offer, len(done))
+	links, bytes := make([][]offer, len(done)), int64(0)
 	for i := range done {
 		links[i] = s.offers(done[i].Links)
+		bytes += max(done[i].Bytes, urlBytes(done[i].Links))
 	}
-	return s.submit(ctx, &op{change: func(g *group) error { return g.complete(id, done, links, update) }})
+	return s.submit(ctx, &op{bytes: bytes, change: func(g *group) error { return g.complete(id, done, links, update) }})
 }
 
 func (s *Store) checkCompletion(c *frontier.Completion) error {

@@ -150,11 +150,14 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bo
 		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, it.Decision
 		if asks[n] == nil {
 			asks[n] = new(offering)
+			if s.nodes.single != nil {
+				asks[n].asks = make([]ask, 0, len(offers)-i)
+			}
 		}
 		asks[n].asks = append(asks[n].asks, a)
 	}
 	for n, o := range asks {
-		o.group = n.offers.Add(o, len(o.asks))
+		o.group = n.offers.Add(o, o.size())
 	}
 	for _, o := range asks {
 		if err := o.wait(ctx); err != nil {

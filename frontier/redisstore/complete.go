@@ -216,6 +216,7 @@ func (c *completing) record() error {
 		if t.item.pending.recorded {
 			continue
 		}
+		job.bytes += t.Bytes
 		job.write = append(job.write, func() error {
 			if err := t.Record(t.linkCounts()); err != nil {
 				return fmt.Errorf("redisstore: write the record of %q: %w", t.item.item.URL, err)

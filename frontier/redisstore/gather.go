@@ -17,6 +17,9 @@ const (
 	// works on one group while the server works on another.
 	maxGroups    = 2
 	maxGroupAsks = 4096 // bounds the asks of one group
+	// maxAskBytes is the length of a URL up to which it counts as one ask in a group. A longer
+	// URL counts as several, so that the URLs of a group have at most 2 MiB.
+	maxAskBytes = 512
 )
 
 // offering is the part of one caller's offers that belongs to one node.
@@ -79,14 +82,28 @@ const maxAsked = 16
 // decide answers all asks of offerings in the order in which they were offered. Each gets a
 // verdict or an error.
 func (g *group) decide(ctx context.Context, offerings []*offering) {
+	size := 0
 	for _, o := range offerings {
 		for i := range o.asks {
-			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller can have more asks
+			g.open = append(g.open, &o.asks[i])
+			if size += o.asks[i].size(); size >= maxGroupAsks { // one caller can have more asks
 				g.decideOpen(ctx)
+				size = 0
 			}
 		}
 	}
 	g.decideOpen(ctx)
+}
+
+// size returns how many asks this one counts as.
+func (a *ask) size() int { return 1 + len(a.item.URL)/maxAskBytes }
+
+// size returns the sum of the sizes of all asks.
+func (o *offering) size() (size int) {
+	for i := range o.asks {
+		size += o.asks[i].size()
+	}
+	return size
 }
 
 func (g *group) decideOpen(ctx context.Context) {

@@ -12,11 +12,16 @@ import (
 type recordJob struct {
 	write []func() error // each is called at most once
 	sync  bool           // sync the output afterwards
+	bytes int64          // that the functions hold and write, about
 	err   error          // of a write or of the sync
 }
 
-// maxRecordJobs is how many jobs can share one sync.
-const maxRecordJobs = 256
+// maxRecordJobs is how many jobs can share one sync. A job counts as one more for each
+// recordBytes that it holds.
+const (
+	maxRecordJobs = 256
+	recordBytes   = 32 << 10
+)
 
 // newRecordQueue returns a queue that writes records to the output, one at a
 // time, and syncs those of a group together.
@@ -53,7 +58,7 @@ func writeRecords(output frontier.Output, jobs []*recordJob) {
 // writeRecord runs a job and waits until it is written, and synced if job.sync is set. It takes
 // no context: the job's functions use data of the caller, so the caller must wait for them.
 func (s *Store) writeRecord(job *recordJob) error {
-	if err := s.records.Add(job, 1).Wait(context.Background()); err != nil {
+	if err := s.records.Add(job, 1+int(job.bytes/recordBytes)).Wait(context.Background()); err != nil {
 		return err
 	}
 	return job.err

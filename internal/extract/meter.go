@@ -4,12 +4,12 @@ package extract
 // slices and maps that grow by doubling.
 const (
 	referenceBytes = 128 // a reference, its entry in the index of the collector, and its LinkText
-	linkBytes      = 384 // a Link, its entry in an index, and what package fetcher and a store make of it
+	linkBytes      = 576 // a Link, its entry in an index, and what package fetcher and a store make of it
 )
 
 const (
 	// PieceBytes is the memory that links may take before Options.OnPiece gets them.
-	PieceBytes = 4 << 20
+	PieceBytes = 8 << 20
 	// leastHeld and mostHeld bound how much more memory is reserved at once. The first is
 	// enough for the links of most pages.
 	leastHeld, mostHeld = 64 << 10, 1 << 20
