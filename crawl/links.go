@@ -11,8 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
+// ErrNoLinks reports a question about the links of a crawl that kept none.
+var ErrNoLinks = engine.ErrNoLinks
+
 // Links returns the records of the crawl and the links that it kept. Each iteration
-// reads the current records and links. Reading the links returns an error if the crawl
+// reads the current records and links. Reading the links returns ErrNoLinks if the crawl
 // keeps none.
 func (h *Handle) Links(ctx context.Context) links.Source {
 	return links.Source{

@@ -21,6 +21,7 @@ const totalsVersion = 1
 type totals struct {
 	Version int                `json:"version"`
 	Hosts   fetcher.HostCounts `json:"hosts"`
+	Kept    Kept               `json:"kept"`
 }
 
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
@@ -45,6 +46,8 @@ func (m *monitor) totals() totals {
 	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	all.Hosts.Merge(m.before.Hosts)
 	m.worker.Hosts(all.Hosts.Merge)
+	all.Kept = m.before.Kept
+	all.Kept.add(m.kept(m.worker.Progress().Pages))
 	return all
 }
 

@@ -369,16 +369,15 @@ func (c *Crawl) Run(ctx context.Context) (End, error) {
 	watcher.Go(func() { c.watch(watch) })
 	end, err := c.acquire(ctx, func(l *holding) {
 		c.held.Add(1)
-		c.ready.Add(1)
+		l.setParked(false)
 		leases.Add(1)
 		go c.work(ctx, l, func(err error) {
 			defer leases.Done()
 			if err != nil {
 				fail(err)
 			}
-			c.ready.Add(-1)
 			c.held.Add(-1)
-			c.Wake()
+			l.setParked(true)
 		})
 	})
 	if err != nil {
@@ -403,11 +402,10 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 		done(err)
 		return
 	}
-	c.ready.Add(-1)
-	c.Wake()
+	l.setParked(true)
 	parked := time.Now()
 	callAfter(stop, rest, func() {
-		c.ready.Add(1)
+		l.setParked(false)
 		c.tally.count(c.tally.hosts.Waiting, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
 		c.work(stop, l, done)
 	})

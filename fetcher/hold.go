@@ -54,6 +54,8 @@ type holding struct {
 	changed     bool                     // the blob changed since it was last sent
 	asking      int                      // requests that need the host's slot (see takeSlot)
 	slot        *gate                    // the gate of the host's slot; nil while the host has none
+	parked      bool                     // waits for the host's delay, or has ended
+	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up

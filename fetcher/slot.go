@@ -74,7 +74,36 @@ func (h *holding) takeSlot(stop context.Context) error {
 		return err
 	}
 	h.slot = slot
+	if h.countReady(); slot == h.slots.late {
+		h.Wake()
+	}
 	return nil
+}
+
+// countReady counts the lease in Crawl.ready if it is neither parked nor late, and removes it from
+// the count otherwise. The caller must hold mu.
+func (h *holding) countReady() {
+	ready := !h.parked && h.slot != h.slots.late
+	if ready == h.counted {
+		return
+	}
+	h.counted = ready
+	if ready {
+		h.ready.Add(1)
+	} else {
+		h.ready.Add(-1)
+	}
+}
+
+// setParked stores whether the lease waits for its host's delay, or has ended.
+func (h *holding) setParked(parked bool) {
+	h.mu.Lock()
+	h.parked = parked
+	h.countReady()
+	h.mu.Unlock()
+	if parked {
+		h.Wake()
+	}
 }
 
 // waitForSlot takes a slot and returns its gate. A late host does not wait, because the
@@ -87,8 +116,6 @@ func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 		return nil, errStop
 	}
 	if h.slots.late.tryEnter() {
-		h.ready.Add(-1)
-		h.Wake()
 		return h.slots.late, nil
 	}
 	h.mu.Lock()
@@ -110,10 +137,8 @@ func (h *holding) dropSlot() {
 		return
 	}
 	h.slot.leave()
-	if h.slot == h.slots.late {
-		h.ready.Add(1)
-	}
 	h.slot = nil
+	h.countReady()
 }
 
 // yieldSlot moves the host to a late slot. It returns false if no late slot is free. The
@@ -127,7 +152,7 @@ func (h *holding) yieldSlot() bool {
 	}
 	h.slot.leave()
 	h.slot = h.slots.late
-	h.ready.Add(-1)
+	h.countReady()
 	h.Wake()
 	return true
 }

@@ -199,7 +199,7 @@ type Progress struct {
 
 	// The present state.
 	Hosts     int64 `json:"hosts"`     // leases held
-	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay
+	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay, and are not late
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
 	AtMost    bool  `json:"at_most"`   // Slots has reached the maximum that Config.MaxConnections allows
@@ -234,6 +234,7 @@ func (c *Crawl) Progress() Progress {
 	held := c.held.Load()
 	asking, slots, _ := c.slots.prompt.counts()
 	late, _, _ := c.slots.late.counts()
+	late = min(late, int(held)) // a lease can have ended between the two readings
 	backingOff, nextTry := c.roster.backingOff(time.Now())
 	c.tally.mu.Lock()
 	last := c.tally.last
@@ -242,7 +243,7 @@ func (c *Crawl) Progress() Progress {
 		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
-		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,
+		Hosts: held, Waiting: min(max(held-c.ready.Load()-int64(late), 0), held-int64(late)), Slots: slots, Asking: asking, Late: late,
 		AtMost: c.cfg.Concurrency == 0 && slots == c.mostSlots() && slots < autoMax,
 		Paying: c.tally.paying.Load(), Overdrawn: c.tally.overdrawn.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
 		LookUps: c.cfg.Client.LookUps(), DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),

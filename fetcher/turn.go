@@ -177,11 +177,10 @@ func (h *holding) dueIn(now time.Time) time.Duration {
 
 // park waits for the host's delay.
 func (h *holding) park(stop context.Context, d time.Duration) {
-	h.ready.Add(-1)
-	h.Wake()
+	h.setParked(true)
 	parked := time.Now()
 	pause(stop, d)
-	h.ready.Add(1)
+	h.setParked(false)
 	h.tally.count(h.tally.hosts.Waiting, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 

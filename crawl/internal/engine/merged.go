@@ -89,8 +89,8 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 	return read(record.Reader{Dir: dir})
 }
 
-// errNoLinks reports a crawl without files of links.
-var errNoLinks = errors.New("no links were kept: begin a new crawl, in another directory, with --links")
+// ErrNoLinks reports a crawl without files of links.
+var ErrNoLinks = errors.New("no links were kept: begin a new crawl, in another directory, with --links")
 
 // EdgesOf returns the links that a crawl has kept. The argument records must be the records
 // of this crawl. EdgesOf returns an error if the crawl kept no links, or if the records are
@@ -100,7 +100,7 @@ func EdgesOf(records RecordSource) (RecordSource, error) {
 	case record.Reader:
 		source.Series = record.Links
 		if source.End = record.Links.Of(source.End); source.End == nil {
-			return nil, errNoLinks
+			return nil, ErrNoLinks
 		}
 		return source, nil
 	case merged:
@@ -115,5 +115,5 @@ func EdgesOf(records RecordSource) (RecordSource, error) {
 			}
 		}
 	}
-	return nil, errNoLinks
+	return nil, ErrNoLinks
 }

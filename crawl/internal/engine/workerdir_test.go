@@ -76,7 +76,7 @@ func TestWorkerDirectories(t *testing.T) {
 }
 
 // TestEdgesOfWorkers: EdgesOf finds the links of a worker, whatever the name of its directory
-// is. It returns errNoLinks if no worker has links.
+// is. It returns ErrNoLinks if no worker has links.
 func TestEdgesOfWorkers(t *testing.T) {
 	without, with := t.TempDir(), filepath.Join(t.TempDir(), "news[2024]*?.crawl")
 	if err := os.Mkdir(with, 0o700); err != nil {
@@ -87,8 +87,8 @@ func TestEdgesOfWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := EdgesOf(merged{dirs: []string{without}}); !errors.Is(err, errNoLinks) {
-		t.Errorf("EdgesOf of a worker without links: %v, want errNoLinks", err)
+	if _, err := EdgesOf(merged{dirs: []string{without}}); !errors.Is(err, ErrNoLinks) {
+		t.Errorf("EdgesOf of a worker without links: %v, want ErrNoLinks", err)
 	}
 	if _, err := EdgesOf(merged{dirs: []string{without, with}}); err != nil {
 		t.Errorf("EdgesOf of two workers, one with links: %v", err)

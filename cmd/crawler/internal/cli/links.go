@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/links"
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
@@ -27,7 +28,7 @@ func newLinks(s streams) *cobra.Command {
 	var f linkFlags
 	cmd := &cobra.Command{
 		Use: "links [--broken | --to URL | --redirects | --canonical | --graph csv|gexf] [--dir DIR | --redis URL --name NAME]\n" +
-			"    [--format jsonl|csv|parquet] [--columns NAMES] [--where CONDITION] [--out FILE]",
+			"    [--format jsonl|csv|parquet] [--columns NAMES] [--where CONDITION] [--sort COLUMNS] [--limit N] [--out FILE]",
 		Short: "Print the links of a crawl: all, broken ones, those to a URL, or the graph",
 		Long: `Print the links that a crawl with --links kept: source, target, text, rel and
 kind. Or a report: --broken, links whose target has no page, and why; --to, links
@@ -35,6 +36,7 @@ to one URL; --graph, all links for other programs. --redirects and --canonical
 need no links: they print chains of redirects, and pages whose canonical URL does
 not agree. docs/reference/links.md has all columns.`,
 		Example: `  crawler links --broken --dir go.dev.crawl --format csv --columns source,target,status
+  crawler links --broken --dir go.dev.crawl --where 'status = 404 or status = 410' --sort target
   crawler links --to https://go.dev/doc/ --dir go.dev.crawl
   crawler links --graph gexf --dir go.dev.crawl --out go.gexf`,
 		Args: cobra.NoArgs,
@@ -65,9 +67,18 @@ not agree. docs/reference/links.md has all columns.`,
 			return usage(fmt.Errorf("%s: want one of them", strings.Join(given, " and ")))
 		}
 		if f.graph != "none" && !f.tables.plain() {
-			return usage(errors.New("--graph has a format of its own: leave out --format, --columns and --where"))
+			return usage(errors.New("--graph has a format of its own: leave out --format, --columns, --where, --sort and --limit"))
 		}
-		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error { return f.print(ctx, s, c) })
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			err := f.print(ctx, s, c)
+			switch {
+			case errors.Is(err, crawler.ErrNoLinks):
+				return &exitError{exitNotKept, err}
+			case err != nil || f.redirects || f.canonical:
+				return err
+			}
+			return checkKept(c, &linkData)
+		})
 	}
 	return cmd
 }

@@ -18,27 +18,26 @@ import (
 func newOutput(s streams) *cobra.Command {
 	var crawl target
 	var tables tableFlags
-	var temp string
 	var referrers bool
 	cmd := &cobra.Command{
 		Use: "output [--dir DIR | --redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
-			"    [--where CONDITION] [--referrers] [--out FILE]",
+			"    [--where CONDITION] [--sort COLUMNS] [--limit N] [--referrers] [--out FILE]",
 		Short: "Print the records of a crawl, as JSON lines, CSV or Parquet",
 		Long: `Print the committed records of a crawl, running or not: from all files of all
 workers in their order, also from compressed files, or from Postgres. Each URL has
 one record for each of its rounds.
 
-A CONDITION compares columns, as in "status >= 400 and not url ~ /tag/"; see
-docs/reference/output.md.`,
+A CONDITION compares columns, joined with and, or, not and parentheses, as in
+"status >= 400 and not (url ~ /tag/ or depth > 3)"; see docs/reference/output.md.`,
 		Example: `  crawler output --dir go.dev.crawl --format parquet --out pages.parquet
-  crawler output --format csv --columns url,status,title --where 'status >= 400'`,
+  crawler output --format csv --columns url,status,title --where 'status >= 400'
+  crawler output --sort -bytes --limit 10 --columns url,bytes --where 'not (host = go.dev or depth > 3)'`,
 		Args: cobra.NoArgs,
 	}
 	crawl.addTo(cmd)
 	tables.addTo(cmd.Flags(), table.Records())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
 	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
-	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of --referrers, some 250 bytes a record (default the system's)")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		wanted, err := tables.table(s)
@@ -46,18 +45,23 @@ docs/reference/output.md.`,
 			return usage(err)
 		}
 		if referrers && !tables.plain() {
-			return usage(errors.New("--referrers prints whole records as JSON lines: leave out --format, --columns and --where"))
+			return usage(errors.New("--referrers prints whole records as JSON lines: leave out --format, --columns, --where, --sort and --limit"))
 		}
-		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
-			if referrers {
-				return c.WriteReferrers(ctx, s.out, temp)
-			}
-			if wanted.ReadsTwice() {
-				return c.Snapshot(ctx, func(records table.Lines) error {
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) (err error) {
+			switch {
+			case referrers:
+				return c.WriteReferrers(ctx, s.out, tables.temp)
+			case wanted.ReadsTwice():
+				err = c.Snapshot(ctx, func(records table.Lines) error {
 					return printTable(s, wanted, func() table.Lines { return records })
 				})
+			default:
+				err = printTable(s, wanted, func() table.Lines { return c.Records(ctx) })
 			}
-			return printTable(s, wanted, func() table.Lines { return c.Records(ctx) })
+			if err != nil {
+				return err
+			}
+			return checkKept(c, dataOf(columnsOf(wanted))...)
 		})
 	}
 	return cmd
@@ -70,6 +74,9 @@ type tableFlags struct {
 	format  string
 	columns []string
 	where   string
+	sort    []string
+	limit   uint64
+	temp    string
 }
 
 // addTo declares the flags. They accept values that are valid for at least one of the
@@ -81,6 +88,15 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)", string(table.JSONL), string(table.CSV), string(table.Parquet))
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title")
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
+	flags.StringSliceVar(&f.sort, "sort", nil, "sort by these `COLUMNS`, as in -status,url; a minus means descending order, and empty values come last")
+	flags.Uint64Var(&f.limit, "limit", 0, "print `N` records at most, with --sort the first ones of all; 0 means all")
+	flags.StringVar(&f.temp, "temp", "", "`DIR` for the temporary files of --sort and --referrers (default the system's)")
+	restrict.Check(flags, "sort", func(text string) error {
+		return firstFault("want columns: %w", schemas, func(s *table.Schema) error {
+			_, err := s.SortKey(text)
+			return err
+		})
+	})
 	restrict.Check(flags, "columns", func(text string) error {
 		return firstFault("want columns: %w", schemas, func(s *table.Schema) error {
 			_, err := s.Column(text)
@@ -113,12 +129,12 @@ func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema
 
 // plain reports whether the records are printed unchanged.
 func (f *tableFlags) plain() bool {
-	return f.format == string(table.JSONL) && len(f.columns) == 0 && f.where == ""
+	return f.format == string(table.JSONL) && len(f.columns)+len(f.sort) == 0 && f.where == "" && f.limit == 0
 }
 
 // table returns the table that the flags ask for.
 func (f *tableFlags) table(s streams) (t table.Table, err error) {
-	t.Schema, t.Format = f.schema, table.Format(f.format)
+	t.Schema, t.Format, t.Limit, t.Temp = f.schema, table.Format(f.format), f.limit, f.temp
 	if f.flags.Changed("json") && t.Format != table.JSONL {
 		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
@@ -135,6 +151,13 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 		}
 		t.Columns = append(t.Columns, c)
 	}
+	for _, name := range f.sort {
+		key, err := f.schema.SortKey(name)
+		if err != nil {
+			return t, fmt.Errorf("--sort: %w", err)
+		}
+		t.Sort = append(t.Sort, key)
+	}
 	if f.where == "" {
 		return t, nil
 	}
@@ -142,6 +165,20 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 		return t, fmt.Errorf("--where: %w", err)
 	}
 	return t, nil
+}
+
+// columnsOf returns the names of the columns that a table was asked for by name.
+func columnsOf(t table.Table) (names []string) {
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	for _, key := range t.Sort {
+		names = append(names, key.Column.Name)
+	}
+	if t.Where != nil {
+		names = append(names, t.Where.Columns()...)
+	}
+	return names
 }
 
 // printTable prints a table of records.

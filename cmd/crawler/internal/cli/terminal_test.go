@@ -12,11 +12,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 
@@ -209,5 +211,57 @@ func TestHostileServerOnTerminal(t *testing.T) {
 	first, _, _ = strings.Cut(shown("output", "--dir", dir), "\n")
 	if err := json.Unmarshal([]byte(first), &onScreen); err != nil || onScreen != title {
 		t.Errorf("output has the record %+v on a terminal, and %+v in a pipe (%v); want the same", onScreen, title, err)
+	}
+}
+
+// TestStatusWatchDrawsOnTerminal: on a terminal, status --watch draws the view of a running crawl, and
+// not the lines that a file gets.
+func TestStatusWatchDrawsOnTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	drawn := make(chan struct{}) // closed when the view was drawn
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-drawn:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	crawled := make(chan int, 1)
+	go func() {
+		crawled <- Run(t.Context(), []string{"crawl", "--dir", dir, "--delay", "0", "--urls", "1000", "--robots", "ignore", "--allow-private",
+			server.URL}, strings.NewReader(""), io.Discard, io.Discard)
+	}()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "control.sock")); err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("the crawl does not run")
+		}
+	}
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
+	}
+	watched := make(chan int, 1)
+	go func() {
+		code := Run(t.Context(), []string{"status", "--dir", dir, "--watch"}, strings.NewReader(""), tty, io.Discard)
+		_ = tty.Close()
+		watched <- code
+	}()
+	var shown []byte
+	buf, first := make([]byte, 4096), true
+	for n := 0; err == nil; n, err = master.Read(buf) {
+		if shown = append(shown, buf[:n]...); first && len(shown) > 0 {
+			first = false
+			close(drawn)
+		}
+	}
+	if code, ended := <-watched, <-crawled; code != 0 || ended != 0 {
+		t.Errorf("exit codes %d of status and %d of crawl, want 0", code, ended)
+	}
+	if text := string(shown); !strings.Contains(text, "\x1b[") || strings.Contains(text, "level=INFO") {
+		t.Errorf("the terminal shows %q, want the view", text)
 	}
 }

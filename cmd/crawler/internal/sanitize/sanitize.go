@@ -73,12 +73,16 @@ func IsTerminal(w io.Writer) bool {
 	return file && term.IsTerminal(int(f.Fd()))
 }
 
-// Unwrap returns the writer to which a Writer writes, or w if w is not a Writer.
+// Unwrap returns the writer behind all writers that only pass on what is written to them: those with
+// a method Unwrap, such as a Writer.
 func Unwrap(w io.Writer) io.Writer {
-	if escaping, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		return escaping.Unwrap()
+	for {
+		passing, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = passing.Unwrap()
 	}
-	return w
 }
 
 // Unwrap returns the writer to which w writes.
