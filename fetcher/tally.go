@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
@@ -213,11 +215,11 @@ type Progress struct {
 	// Delay is the politeness delay of the host whose request had to wait most recently.
 	// In a crawl of many hosts, that is nearly always the usual delay. 0 means that no
 	// request had to wait.
-	Delay time.Duration `json:"delay"`
+	Delay time.Duration `json:"-"` // in JSON: delay_seconds
 	// BackingOff counts the hosts that this worker gave back because they failed
 	// and that are not due yet. NextTry is the time until the first of them is due.
 	BackingOff int           `json:"backing_off"`
-	NextTry    time.Duration `json:"next_try"`
+	NextTry    time.Duration `json:"-"` // in JSON: next_try_seconds
 	// Stuck reports that nothing can be requested now. Either no host is due and no
 	// URLs are being added, or this machine cannot make requests.
 	Stuck bool `json:"stuck"`
@@ -226,6 +228,29 @@ type Progress struct {
 	// ShortMemory reports that Config.Scarce returned Memory, so that no more hosts
 	// are leased.
 	ShortMemory bool `json:"short_memory,omitempty"`
+}
+
+// progressJSON is the form of Progress in JSON, with durations in seconds.
+type progressJSON struct {
+	*plainProgress
+	Delay   human.Seconds `json:"delay_seconds"`
+	NextTry human.Seconds `json:"next_try_seconds"`
+}
+
+// plainProgress is a Progress without methods.
+type plainProgress Progress
+
+// MarshalJSON implements json.Marshaler.
+func (p Progress) MarshalJSON() ([]byte, error) {
+	return json.Marshal(progressJSON{(*plainProgress)(&p), human.Seconds(p.Delay), human.Seconds(p.NextTry)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Progress) UnmarshalJSON(text []byte) error {
+	form := progressJSON{plainProgress: (*plainProgress)(p)}
+	err := json.Unmarshal(text, &form)
+	p.Delay, p.NextTry = time.Duration(form.Delay), time.Duration(form.NextTry)
+	return err
 }
 
 // Progress returns the present counters. They are read one after the other, so they may

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
@@ -170,7 +171,7 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 		return URLState{}, err
 	}
 	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
-		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
 		Given: at.Known, Layers: make([]explain.Layer, len(at.Claims)),
 	}}
 	if l.rows == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // sharedEngine is a frontier in Redis.
@@ -142,7 +143,7 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 		return URLState{}, err
 	}
 	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
-		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
 		Layers: make([]explain.Layer, len(at.Claims)),
 	}}
 	for i, known := range at.Claims {

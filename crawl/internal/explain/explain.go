@@ -25,6 +25,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -114,7 +115,7 @@ func (q *query) askStore(ctx context.Context) (err error) {
 	q.out.HostFailure = at.HostFailure
 	q.out.Filter = &Filter{Known: at.InFilter, FPR: at.FPR, Layers: at.Layers}
 	q.out.Store = &Store{
-		State: at.State, Outcome: at.Outcome, Status: at.Status.Status, Round: at.Round, HostDueIn: at.HostDueIn,
+		State: at.State, Outcome: at.Outcome, Status: at.Status.Status, Round: at.Round, HostDueIn: human.Seconds(at.HostDueIn),
 	}
 	if q.waits() || at.State == frontier.Failed {
 		q.out.Store.Item = describe(&at.Item)
@@ -147,6 +148,15 @@ func describe(item *frontier.Item) *Item {
 	return d
 }
 
+// adoptOutcome takes the outcome from the record if the store does not have it: in Redis, only the
+// filter has a finished URL.
+func (q *query) adoptOutcome() {
+	s, r := q.out.Store, q.out.Record
+	if q.at.State == frontier.Done && s.Outcome == "" {
+		s.Outcome, s.Status, s.Round = frontier.Outcome(r.Outcome), r.Status, uint32(r.Round)
+	}
+}
+
 // askRecords finds the URL's last record, and its referrers.
 func (q *query) askRecords(context.Context) error {
 	if q.at.Trail == nil || q.at.State == frontier.Unknown {
@@ -161,6 +171,7 @@ func (q *query) askRecords(context.Context) error {
 		if len(own) > 0 {
 			q.out.Record, trail = &own[0], own[1:]
 			q.out.MoreBehind = own[len(own)-1].ReferrerID != ""
+			q.adoptOutcome()
 		}
 	}
 	if item := q.out.Store.Item; q.out.Record == nil && item != nil && item.Referrer != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -107,7 +108,9 @@ func robotsOf(fetched time.Time, answers ...int) func() (*robots.State, error) {
 	return func() (*robots.State, error) { return state, nil }
 }
 
-func queueOf(ahead, waiting uint64, delay time.Duration) *Queue { return &Queue{ahead, waiting, delay} }
+func queueOf(ahead, waiting uint64, delay time.Duration) *Queue {
+	return &Queue{ahead, waiting, human.Seconds(delay)}
+}
 
 func exactly(rules ...exact.Rule) *exact.Rules {
 	all, err := exact.NewRules(rules...)

@@ -7,6 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // Explanation explains one URL, in the order in which a crawl checks it. Parts that
@@ -58,7 +59,7 @@ type Robots struct {
 	Rule      string        `json:"rule,omitempty"`       // the rule that decided, as "Disallow: /x"; empty means none
 	Rules     int           `json:"rules"`                // number of rules in the file for this crawler
 	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil means not known
-	AskedIn   time.Duration `json:"asked_in"`             // ns until the file is fetched again; 0 means now
+	AskedIn   human.Seconds `json:"asked_in_seconds"`     // time until the file is fetched again; 0 means now
 	Failures  int           `json:"failures,omitempty"`   // requests in a row that failed
 	Cause     string        `json:"cause,omitempty"`      // why the last of these requests failed
 	Words     string        `json:"words"`
@@ -97,7 +98,7 @@ type Layer struct {
 	FPR   float64 `json:"fpr"`  // its current false-positive rate
 }
 
-// Store is the state of the URL in the store. Durations are in nanoseconds.
+// Store is the state of the URL in the store.
 type Store struct {
 	State     frontier.State   `json:"state"` // empty means that the URL was never queued
 	Outcome   frontier.Outcome `json:"outcome,omitempty"`
@@ -105,7 +106,7 @@ type Store struct {
 	Round     uint32           `json:"round"`
 	Item      *Item            `json:"item,omitempty"` // only for URLs that are queued, leased or failed
 	Queue     *Queue           `json:"queue,omitempty"`
-	HostDueIn time.Duration    `json:"host_due_in"` // 0 means due now
+	HostDueIn human.Seconds    `json:"host_due_in_seconds"` // 0 means due now
 }
 
 // Item has the data that the queue stores with a URL.
@@ -121,9 +122,9 @@ type Item struct {
 // Queue is the position of an item among the items of its host. For a URL that is not
 // queued, all waiting items are ahead.
 type Queue struct {
-	Ahead   uint64        `json:"ahead"`   // items that will be leased before this one
-	Waiting uint64        `json:"waiting"` // all items of the host that wait, including this one and delayed ones
-	Delay   time.Duration `json:"delay"`   // time until this item can be leased; 0 means at once
+	Ahead   uint64        `json:"ahead"`         // items that will be leased before this one
+	Waiting uint64        `json:"waiting"`       // all items of the host that wait, including this one and delayed ones
+	Delay   human.Seconds `json:"delay_seconds"` // time until this item can be leased; 0 means at once
 }
 
 // Verdict is one line about why the URL was or was not crawled.

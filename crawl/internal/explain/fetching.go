@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -38,7 +39,7 @@ func (q *query) askRobots(context.Context) error {
 // read fills r from the known state of a robots.txt.
 func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	in := state.AskIn(now)
-	r.AskedIn, r.Failures, r.Cause = in, state.Failures(), state.Cause()
+	r.AskedIn, r.Failures, r.Cause = human.Seconds(in), state.Failures(), state.Cause()
 	rules := state.Rules()
 	switch {
 	case rules != nil:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -94,7 +95,7 @@ func (s *Store) write(t *text) {
 	}
 	t.line("store", words)
 	if s.Queue != nil {
-		t.line("", fmt.Sprintf("%d of %d of its host are ahead, host due %s", s.Queue.Ahead, s.Queue.Waiting, within(s.HostDueIn)))
+		t.line("", fmt.Sprintf("%d of %d of its host are ahead, host due %s", s.Queue.Ahead, s.Queue.Waiting, within(time.Duration(s.HostDueIn))))
 	}
 }
 

@@ -86,12 +86,12 @@ func (q *query) queuedWords() string {
 		words = fmt.Sprintf("%d of %d of %s", queue.Ahead+1, queue.Waiting, q.out.Host)
 	}
 	if queue != nil && queue.Delay > 0 {
-		words += fmt.Sprintf(", not before %s", rounded(queue.Delay))
+		words += fmt.Sprintf(", not before %s", rounded(time.Duration(queue.Delay)))
 	}
 	if n := q.out.Store.Item.Attempts; n > 0 {
 		words += fmt.Sprintf(", after %s that failed", count(uint64(n), "attempt"))
 	}
-	if in := q.out.Store.HostDueIn; in > 0 {
+	if in := time.Duration(q.out.Store.HostDueIn); in > 0 {
 		return words + fmt.Sprintf("; the host is due %s", within(in))
 	}
 	return words + "; the host is due"
@@ -117,7 +117,10 @@ func (q *query) prospect() string {
 // endWords describes the URL's outcome and the record of it.
 func (q *query) endWords() string {
 	words, r := q.out.Store.outcome(), q.out.Record
-	if r == nil {
+	switch {
+	case r == nil && words == "":
+		return q.missingWords()
+	case r == nil:
 		return words
 	}
 	failed := q.at.State == frontier.Failed
@@ -132,6 +135,15 @@ func (q *query) endWords() string {
 		words += ": " + r.Error
 	}
 	return words
+}
+
+// missingWords explains why the outcome of a URL is unknown that only the filter claims to know.
+func (q *query) missingWords() string {
+	const elsewhere = "in the directory of a worker that is not here (--dir names them)"
+	if q.at.Trail == nil {
+		return "its outcome is " + elsewhere
+	}
+	return fmt.Sprintf("its record is %s, or the filter's claim to know it is a false positive (p = %.2g now)", elsewhere, q.out.Filter.FPR)
 }
 
 // outcome names the outcome and the HTTP status, if there was one.

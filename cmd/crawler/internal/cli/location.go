@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -136,7 +139,7 @@ func differences(settings *frontier.SettingsError) string {
 		case "exact-set":
 			lines = append(lines, "  exact keys "+keeperOf(d.Stored)+" there, "+keeperOf(d.Given)+" here")
 		case hostsSetting:
-			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", d.Stored, d.Given))
+			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", withDelays(d.Stored), withDelays(d.Given)))
 		default:
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
@@ -198,4 +201,18 @@ func (at location) with(ctx context.Context, fn func(ctx context.Context, c *att
 		err = fn(ctx, &attached{at, h})
 	}
 	return at.explain(err)
+}
+
+// storedDelay matches the delay of a host in the stored form of the setting hosts.
+var storedDelay = regexp.MustCompile(`"delay":([0-9]+)`)
+
+// withDelays returns the stored form of the setting hosts with readable delays.
+func withDelays(hosts string) string {
+	return storedDelay.ReplaceAllStringFunc(hosts, func(delay string) string {
+		ns, err := strconv.ParseInt(storedDelay.FindStringSubmatch(delay)[1], 10, 64)
+		if err != nil {
+			return delay
+		}
+		return fmt.Sprintf(`"delay":"%v"`, time.Duration(ns))
+	})
 }
