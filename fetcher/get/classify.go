@@ -29,7 +29,8 @@ type Op string
 
 const (
 	OpConnect Op = "connect" // look-up, dial, TLS handshake
-	OpRequest Op = "request" // writing the request, reading the header of the answer
+	OpRequest Op = "request" // writing the request, waiting for the status line of the answer
+	OpHeader  Op = "header"  // reading the rest of the answer's header
 	OpBody    Op = "body"
 )
 
@@ -48,6 +49,8 @@ type Fault struct {
 	Retry   bool             // another attempt may succeed
 	// Host reports that no connection to the host could be made.
 	Host bool
+	// Answered reports that an answer began, with a status line. So the host is alive.
+	Answered bool
 	// Stale reports ErrStale, which is not a fault of the host. The request counts as an
 	// attempt. Otherwise a request to a server that always closes the connection would be
 	// repeated for ever.
@@ -80,8 +83,10 @@ func Classify(err error) Fault {
 		return Fault{Outcome: frontier.Network}
 	case isLocal(err):
 		return Fault{Outcome: frontier.Network, Retry: true, Local: true}
+	case errors.Is(err, ErrDiscarded):
+		return Fault{Outcome: frontier.Network, Answered: true}
 	case errors.As(err, &fault):
-		return Fault{Outcome: frontier.Network, Retry: true, Host: fault.Op == OpConnect}
+		return Fault{Outcome: frontier.Network, Retry: true, Host: fault.Op == OpConnect, Answered: fault.Op == OpHeader || fault.Op == OpBody}
 	}
 	return Fault{Outcome: frontier.Network, Retry: true}
 }

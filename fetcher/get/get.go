@@ -82,21 +82,31 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		// Resumed sessions need no certificates and no verification.
 		ClientSessionCache: tls.NewLRUClientSessionCache(config.MaxIdleConns),
 	}
+	dialTLS := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return d.dialTLS(ctx, network, address, secure)
+	}
+	mended := func(dial dialFunc) dialFunc {
+		if config.Capture {
+			dial = tap(dial)
+		}
+		return func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newMending(conn, config.MaxHeaderBytes), nil
+		}
+	}
 	t := &http.Transport{
-		DialContext: d.dial,
-		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return d.dialTLS(ctx, network, address, secure)
-		},
+		DialContext:            mended(d.dial),
+		DialTLSContext:         mended(dialTLS),
 		DisableCompression:     true, // bodies are decompressed under our own limits
 		MaxIdleConns:           config.MaxIdleConns,
 		MaxIdleConnsPerHost:    config.MaxIdleConnsPerHost,
 		IdleConnTimeout:        config.IdleTimeout,
-		MaxResponseHeaderBytes: config.MaxHeaderBytes,
+		MaxResponseHeaderBytes: config.MaxHeaderBytes + 4<<10,                          // mending checks the limit; a mended status line can be longer
 		ReadBufferSize:         4 << 10,                                                // per connection, even if idle; longer reads bypass it
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2
-	}
-	if config.Capture {
-		t.DialContext, t.DialTLSContext = tap(t.DialContext), tap(t.DialTLSContext)
 	}
 	return t, t.CloseIdleConnections
 }

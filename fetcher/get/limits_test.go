@@ -98,7 +98,7 @@ func TestLimitsInTime(t *testing.T) {
 					t.Errorf("Get: %v, want %v", err, c.want)
 				}
 				if err != nil {
-					if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
+					if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true, Answered: c.want != ErrHeaderTimeout}) {
 						t.Errorf("Classify(%v) = %+v", err, f)
 					}
 				} else if len(r.Body) != total {
@@ -200,7 +200,7 @@ func TestDripOnTheWire(t *testing.T) {
 		want error
 		op   Op
 	}{
-		"header":          {dripping(html + "X: "), ErrHeaderTimeout, OpRequest},
+		"header":          {dripping(html + "X: "), ErrHeaderTimeout, OpHeader},
 		"body":            {dripping(html + "\r\n"), ErrTooSlow, OpBody},
 		"known length":    {dripping(html + "Content-Length: 1000000\r\n\r\n"), ErrTooSlow, OpBody},
 		"gzip":            {dripping(html + "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"), ErrTooSlow, OpBody},
@@ -281,8 +281,12 @@ func TestHeaderFlood(t *testing.T) {
 			cl := client(t, Config{MaxHeaderBytes: 64 << 10})
 			_, err := cl.Get(t.Context(), Request{URL: "http://" + addr})
 			fault := new(Error)
-			if !errors.As(err, &fault) || fault.Op != OpRequest {
-				t.Errorf("Get: %v, want an *Error with OpRequest", err)
+			op := OpHeader
+			if strings.Trim(c.again, "\x00\r\n") == "" {
+				op = OpRequest // no answer of HTTP
+			}
+			if !errors.As(err, &fault) || fault.Op != op {
+				t.Errorf("Get: %v, want an *Error with the Op %q", err, op)
 			}
 			if total := <-sent; total > 50<<20 { // the kernel buffers some of the bytes
 				t.Errorf("%d bytes were sent before the connection failed, want at most 50 MiB", total)

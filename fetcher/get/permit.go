@@ -76,6 +76,8 @@ func gateOf(conn net.Conn) *gated {
 		switch c := conn.(type) {
 		case *gated:
 			return c
+		case *mending:
+			conn = c.Conn
 		case *tapped:
 			conn = c.Conn
 		case *tls.Conn:

@@ -148,14 +148,19 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // the gated connection of the request; nil if there is none yet
+	mending    atomic.Pointer[mending] // the connection; nil if there is none yet, or with Config.Transport
+	gate       atomic.Pointer[gated]   // the gated connection of the request; nil if there is none yet
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			if conn, ok := info.Conn.(*tapped); ok && f.capture != nil {
-				conn.listen(f.capture)
+			if mending, ok := info.Conn.(*mending); ok {
+				mending.began.Store(false) // of an earlier answer
+				f.mending.Store(mending)
+				if conn, ok := mending.Conn.(*tapped); ok && f.capture != nil {
+					conn.listen(f.capture)
+				}
 			}
 			if gate := gateOf(info.Conn); gate != nil {
 				gate.permission.Store(f.permission)
@@ -207,10 +212,18 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}
-	case f.reused.Load() && !f.answered.Load() && !isTimeout(err):
+	case f.began():
+		return &Error{Op: OpHeader, Err: err}
+	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !errors.Is(err, ErrNotHTTP) && !errors.Is(err, ErrHTTP2Only):
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return &Error{Op: OpRequest, Err: err}
+}
+
+// began reports whether an answer began.
+func (f *flight) began() bool {
+	mending := f.mending.Load()
+	return mending != nil && mending.began.Load()
 }
 
 // onceBody is an empty body that net/http cannot rewind, so that net/http never repeats a

@@ -1,11 +1,8 @@
 package get
 
 import (
-	"bufio"
 	"bytes"
-	"io"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
 	"time"
 )
@@ -26,10 +23,10 @@ type Wire struct {
 // finalAnswer returns the part of the received bytes that belongs to answer. It leaves
 // out interim answers before answer, and bytes after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
-	head := headLen(received)
+	head := headSize(received)
 	for head > 0 && isInterim(received) {
 		received = received[head:]
-		head = headLen(received)
+		head = headSize(received)
 	}
 	body := received[head:]
 	switch {
@@ -59,31 +56,20 @@ func headLen(received []byte) int {
 // isInterim reports whether the answer at the beginning of the received bytes is
 // followed by another answer.
 func isInterim(received []byte) bool {
-	line, _, _ := bytes.Cut(received, []byte("\n"))
+	line, _, _ := bytes.Cut(received[slop(received):], lineFeed)
 	_, status, _ := bytes.Cut(line, []byte(" "))
 	status = bytes.TrimLeft(status, " ")
 	return len(status) >= 3 && status[0] == '1' && string(status[:3]) != "101"
 }
 
 // chunkedLen returns the length of the chunked body at the beginning of the received
-// bytes, including its trailer. If the body has no end, the result is the length of all
-// received bytes. The body ends where it ends for net/http. If an empty line follows the last
-// chunk, the body ends with this line. Otherwise a trailer follows the last chunk, and the
-// body ends with the first "\r\n\r\n".
+// bytes, including its trailer. If the body has no end, or a chunk that cannot be read, the
+// result is the length of all received bytes.
 func chunkedLen(received []byte) int {
-	all := bytes.NewReader(received)
-	from := bufio.NewReader(all)
-	if _, err := io.Copy(io.Discard, httputil.NewChunkedReader(from)); err != nil {
+	var body chunks
+	n, err := body.take(received, new(mending))
+	if err != nil {
 		return len(received)
 	}
-	end := len(received) - all.Len() - from.Buffered()
-	trailer := received[end:]
-	if bytes.HasPrefix(trailer, []byte("\r\n")) {
-		return end + len("\r\n")
-	}
-	last := bytes.Index(trailer, []byte("\r\n\r\n"))
-	if last < 0 {
-		return len(received)
-	}
-	return end + last + len("\r\n\r\n")
+	return n
 }

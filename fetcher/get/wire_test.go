@@ -200,6 +200,7 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	for name, second := range map[string]func(net.Conn, *bufio.Reader){
 		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },
 		"silence":       func(_ net.Conn, from *bufio.Reader) { from.ReadByte() },
+		"other bytes":   func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "SSH-2.0-x\r\n") },
 	} {
 		addr := listen(t, nil, func(_ int, conn net.Conn) {
 			from := bufio.NewReader(conn)
@@ -213,7 +214,7 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 		mustGet(t, c, Request{URL: "http://" + addr}).Release()
 		c.config.Timeout = 200 * time.Millisecond
 		_, err := c.Get(t.Context(), Request{URL: "http://" + addr})
-		if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
+		if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true, Answered: name == "half a header"}) {
 			t.Errorf("%s: Classify(%v) = %+v", name, err, f)
 		}
 	}
