@@ -20,11 +20,20 @@ type block struct {
 	heading bool // in h1 to h6
 	code    bool // in pre
 	within  bool // in an element that the page marks as its content
-	aside   bool // in an element that the page marks as something other than content
-	// named is the number of the outermost element around the block whose class or id contains
-	// one of the words in asides. It is 0 if there is no such element. The method page.mark
-	// numbers these elements from 1.
-	named int
+	aside   bool // in an element that is something other than content
+	wrapper int  // index in page.wrappers of the innermost wrapper around the block
+}
+
+// wrapper is an element that is usually something other than content: a nav, a form, an element
+// with the class sidebar. Some pages have all their content in one. For example, ASP.NET has the
+// whole body in a form, and a page can have the class has-sidebar. The first of page.wrappers
+// stands for the whole page.
+type wrapper struct {
+	parent   int  // index of the next wrapper around it
+	named    bool // by its class or id, not by its element or role
+	words    int  // number of words in it
+	unlinked int  // number of these words that are not in links
+	hasMain  bool // contains a main or article element
 }
 
 // density returns the share of the words that are in links.
@@ -37,9 +46,10 @@ func (b *block) density() float64 {
 
 // page is a document that is divided into blocks.
 type page struct {
-	blocks []block
-	cut    bool
-	names  int // how many elements have been numbered for block.named
+	blocks   []block
+	wrappers []wrapper
+	cut      bool
+	hidden   bool // read elements that are not shown
 
 	// The block that is being read: current has its marks and counts, and line has its text.
 	current block
@@ -61,7 +71,7 @@ func (p *page) read(n *html.Node) {
 
 // element reads an element. The element's marks apply to the blocks within the element.
 func (p *page) element(n *html.Node) {
-	if noText(n.DataAtom) || isHidden(n) {
+	if noText(n.DataAtom) || isHidden(n) && !p.hidden {
 		return
 	}
 	whole := !inline(n.DataAtom)
@@ -96,14 +106,21 @@ func (p *page) mark(n *html.Node) {
 	switch {
 	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main" || role == "article":
 		p.current.within = true
-	case n.DataAtom == atom.Nav || n.DataAtom == atom.Aside || n.DataAtom == atom.Form || n.DataAtom == atom.Dialog,
-		(n.DataAtom == atom.Header || n.DataAtom == atom.Footer) && !p.current.within,
-		strings.Contains(" navigation banner contentinfo search complementary menu menubar toolbar dialog ", " "+role+" ") && role != "":
+	case n.DataAtom == atom.Dialog, role != "" && strings.Contains(" search dialog alertdialog ", " "+role+" "):
 		p.current.aside = true
-	case p.current.named == 0 && n.DataAtom != atom.Body && namesAside(value(n, "class")+" "+value(n, "id")):
-		p.names++
-		p.current.named = p.names
+	case n.DataAtom == atom.Nav || n.DataAtom == atom.Aside || n.DataAtom == atom.Form,
+		(n.DataAtom == atom.Header || n.DataAtom == atom.Footer) && !p.current.within,
+		role != "" && strings.Contains(" navigation banner contentinfo complementary form menu menubar toolbar ", " "+role+" "):
+		p.wrap(false)
+	case n.DataAtom != atom.Body && namesAside(value(n, "class")+" "+value(n, "id")):
+		p.wrap(true)
 	}
+}
+
+// wrap begins a wrapper around the text that follows.
+func (p *page) wrap(named bool) {
+	p.wrappers = append(p.wrappers, wrapper{parent: p.current.wrapper, named: named})
+	p.current.wrapper = len(p.wrappers) - 1
 }
 
 // add adds text to the block.

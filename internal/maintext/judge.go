@@ -12,7 +12,7 @@ const minWords = 25
 // text returns the text of the blocks that are content. Each block begins on a new line. The
 // result cut reports whether the end of the text is missing.
 func (p *page) text() (text string, cut bool) {
-	p.settleNames()
+	p.settleWrappers()
 	p.settleContent()
 	content := p.judge()
 	if p.words(content) < minWords {
@@ -36,18 +36,34 @@ func (p *page) text() (text string, cut bool) {
 	return b.String(), p.cut
 }
 
-// settleNames sets the field aside of the blocks in an element whose class or id names
-// something other than content. It ignores elements with a third or more of the words of the
-// page. For example, an element around the whole page may have the class has-sidebar.
-func (p *page) settleNames() {
-	words, all := make([]int, p.names+1), 0
-	for i := range p.blocks {
-		all += p.blocks[i].words
-		words[p.blocks[i].named] += p.blocks[i].words
-	}
+// settleWrappers sets the field aside of the blocks in a wrapper. It ignores wrappers that
+// contain most of the page: a third of the words of a page for a wrapper that is named so, and
+// more than half of the words that are not in links for others, if these are not mostly links
+// and the page has no main or article outside.
+func (p *page) settleWrappers() {
 	for i := range p.blocks {
 		b := &p.blocks[i]
-		b.aside = b.aside || b.named > 0 && 3*words[b.named] < all
+		w := &p.wrappers[b.wrapper]
+		w.words, w.unlinked = w.words+b.words, w.unlinked+b.words-b.linked
+		w.hasMain = w.hasMain || b.within
+	}
+	for i := len(p.wrappers) - 1; i > 0; i-- { // a wrapper comes after those around it
+		w := &p.wrappers[i]
+		parent := &p.wrappers[w.parent]
+		parent.words, parent.unlinked = parent.words+w.words, parent.unlinked+w.unlinked
+		parent.hasMain = parent.hasMain || w.hasMain
+	}
+	aside := make([]bool, len(p.wrappers))
+	all := p.wrappers[0]
+	for i, w := range p.wrappers[1:] {
+		isMost := 2*w.unlinked > all.unlinked && 2*w.unlinked > w.words && w.hasMain == all.hasMain
+		if w.named {
+			isMost = 3*w.words >= all.words
+		}
+		aside[i+1] = !isMost || aside[w.parent]
+	}
+	for i := range p.blocks {
+		p.blocks[i].aside = p.blocks[i].aside || aside[p.blocks[i].wrapper]
 	}
 }
 

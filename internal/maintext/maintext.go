@@ -65,9 +65,14 @@ func Extract(root *html.Node, giveUp func() bool) Found {
 			found.Published = values[0]
 		}
 	}
-	p := &page{}
+	p := &page{wrappers: make([]wrapper, 1)}
 	p.read(root)
 	p.end()
+	if len(p.blocks) == 0 { // a script shows the page
+		p = &page{wrappers: make([]wrapper, 1), hidden: true}
+		p.read(root)
+		p.end()
+	}
 	found.Text, found.Cut = p.text()
 	return found
 }

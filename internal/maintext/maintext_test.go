@@ -81,6 +81,54 @@ func TestTextIsContent(t *testing.T) {
 	}
 }
 
+// TestWrappers: the text of a page is found although all of it is in an element that is usually
+// something other than content. Menus and footers are left out as ever.
+func TestWrappers(t *testing.T) {
+	nav, foot := "<nav>"+menu+"</nav>", "<footer>"+legal+"</footer>"
+	named := func(class string) string { return "<div class='" + class + "'>" + menu + "</div>" }
+	content := "<h1>A bridge</h1><p>" + paragraph + "</p><p>Short.</p><p>" + paragraph + "</p>"
+	want := "A bridge\n" + paragraph + "\nShort.\n" + paragraph
+	login := "<form action=/login><label>Name</label> <input name=n> <label>Password</label> <input name=p> <button>Log in</button></form>"
+	for _, c := range []struct{ page, source string }{
+		{"<form method=post action=./ id=aspnetForm>" + nav + content + foot + "</form>", "ASP.NET WebForms: one form runat=server around the body"},
+		{"<form id=form1><div id=header>" + menu + "</div><div id=content>" + content + "</div><div id=footer>" + legal + "</div></form>", "ASP.NET, with ids"},
+		{"<form id=form1><table><tr><td>" + nav + "</td></tr><tr><td>" + content + "</td></tr></table>" + foot + "</form>", "SharePoint: a form and tables"},
+		{"<form name=viewns><main>" + content + "</main>" + nav + "</form>", "JSF: h:form around the page"},
+		{"<form><nav>" + menu + "</nav>" + login + content + "</form>", "a form in which the parser drops the second"},
+		{login + content, "a form to log in"},
+		{content + "<form action=/comment><label>Your comment</label><textarea>x</textarea></form>", "a form for comments"},
+		{"<header>" + nav + content + "</header>", "a theme that never ends its header"},
+		{"<header class=header-wrapper>" + content + "</header>" + foot, "a header around the page"},
+		{"<div class=header-wrapper>" + nav + content + "</div>", "a class with a word of a header"},
+		{"<div class=sidebar-right-layout>" + content + "<div class=sidebar>" + menu + "</div></div>", "a layout with a side bar"},
+		{"<div id=page class='has-sidebar no-footer'>" + content + named("sidebar") + "</div>", "a layout with a side bar"},
+		{"<nav>" + content + "</nav>", "a documentation in one nav"},
+		{"<aside>" + content + "</aside>" + nav, "the article in an aside"},
+		{"<footer>" + content + "<p>Imprint</p></footer>" + nav, "the article in a footer"},
+		{"<div role=banner>" + content + "</div>", "a role around the page"},
+		{"<div role=form>" + nav + content + "</div>", "a role around the page"},
+		{"<div role=navigation>" + menu + "</div><div role=complementary>" + content + "</div>", "a role around the article"},
+		{"<div hidden>" + content + "</div>", "a script shows the page"},
+		{"<div style='display:none'>" + nav + content + "</div>", "a script shows the page"},
+		{"<table><tr><td>" + nav + "<td>" + content + "</table>", "a table around the page"},
+		{"<center><table><tr><td class=menu>" + menu + "</td></tr></table>" + content + "</center>", "a page of 1999"},
+		{nav + "<main><form>" + content + "</form></main>" + foot, "a form around the content"},
+		{nav + "<main>" + content + "</main><form>" + paragraph + paragraph + paragraph + paragraph + "</form>", "a long form beside a main element"},
+		{"<form><form><header><nav><aside>" + content + "</aside></nav></header></form></form>", "everything at once"},
+		{nav + nav + nav + nav + nav + content, "many menus"},
+	} {
+		got := maintext.Extract(parse(t, "<!DOCTYPE html><body>"+c.page), nil).Text
+		if !strings.Contains(got, want) {
+			t.Errorf("%s:\n%q, want in it\n%q", c.source, got, want)
+		}
+		for _, other := range []string{"All our articles", "Password", "All rights reserved"} {
+			if strings.Contains(got, other) {
+				t.Errorf("%s:\n%q has %q, which is no content", c.source, got, other)
+			}
+		}
+	}
+}
+
 // TestLanguageAuthorDate: language, author and date are found in all places where pages
 // give them.
 func TestLanguageAuthorDate(t *testing.T) {
@@ -117,7 +165,7 @@ func TestBoundsOfText(t *testing.T) {
 	const size = 256 << 10
 	for _, piece := range []string{
 		"<p>x</p>", "<div>x</div>", "<a href=x>y</a>", "<p><b><i>", "x<br>", "<li>x", "<td>x", "<pre>x\n</pre>", "<nav class='menu nav ad'>x</nav>",
-		"x ", "\u4e2d", "<meta name=author content=x>", "<p itemprop='author author' itemscope>x</p>", "<article><time datetime=x>y</time></article>", "<h1>x</h1>",
+		"x ", "\u4e2d", "<meta name=author content=x>", "<div class=nav>x</div>", "<p itemprop='author author' itemscope>x</p>", "<article><time datetime=x>y</time></article>", "<h1>x</h1>",
 	} {
 		root := parse(t, strings.Repeat(piece, size/len(piece)))
 		var before, after runtime.MemStats
