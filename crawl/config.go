@@ -53,7 +53,9 @@ type Config struct {
 	Fixed     Fixed  // settings that are fixed when the crawl is created
 	Hosts     []Host // settings of some hosts, stored like Fixed, but without the headers; nil means the stored ones
 
-	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
+	// Agent is the User-Agent header. Its first word, without a version, chooses the rules of robots.txt, and is fixed when
+	// a crawl is created. Empty means this word, in a new crawl "crawler", and the version of the program.
+	Agent    string
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
 	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost and Capture are set by the crawl
 

@@ -23,7 +23,7 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
 		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
-			return ses.locate(ctx, url, host, now)
+			return ses.locate(ctx, url, host, rules(host).ProductToken(ses.client.UserAgent()), now)
 		},
 		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
@@ -38,8 +38,9 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 	return explain.Explain(ctx, sources, raw)
 }
 
-// locate returns the state of a URL and of its host in the engine.
-func (ses *session) locate(ctx context.Context, url canon.URL, host string, now time.Time) (*explain.Located, error) {
+// locate returns the state of a URL and of its host in the engine. The argument productToken
+// selects the rules of robots.txt.
+func (ses *session) locate(ctx context.Context, url canon.URL, host, productToken string, now time.Time) (*explain.Located, error) {
 	at, err := ses.engine.LocateURL(ctx, host, url.String())
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host string, now 
 		return nil, err
 	}
 	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, hostLimit(&at)
-	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) }
+	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), productToken, now) }
 	return &at.Located, nil
 }
 

@@ -132,8 +132,9 @@ func (f *Fixed) settings() (common, redis, postgres []setting) {
 const (
 	hostsSetting = "hosts"
 	formSetting  = "canonical-form"
-	exactSetting = "exact-set" // "postgres" if the exact keys of a crawl in Redis are in Postgres
-	seedsSetting = "seeds"     // a description of the seeds, from the time when the crawl was created
+	tokenSetting = "product-token" // the first word of the user agent, without its version
+	exactSetting = "exact-set"     // "postgres" if the exact keys of a crawl in Redis are in Postgres
+	seedsSetting = "seeds"         // a description of the seeds, from the time when the crawl was created
 )
 
 const sinkPostgres = "postgres"

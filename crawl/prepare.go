@@ -28,6 +28,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
@@ -71,7 +72,7 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	}
 	p.hosts = newHostTable(p.Hosts)
 	errs = append(errs, p.hosts.check())
-	p.Agent = cmp.Or(p.Agent, "crawler/"+Version())
+	p.Agent = cmp.Or(p.Agent, cmp.Or(stored[tokenSetting], "crawler")+"/"+Version())
 	p.Memory = cmp.Or(p.Memory, defaultMemory)
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
 	if save := (choice{&p.Records.Save, []string{"none", "html", "all"}}); save.Set(p.Records.Save) != nil {
@@ -249,6 +250,9 @@ func (p *plan) settings() frontier.Settings {
 	s[formSetting] = p.canon.Form()
 	text, _ := json.Marshal(append([]Host{}, p.Hosts...))
 	s[hostsSetting] = string(text)
+	if _, found := p.stored[tokenSetting]; found || p.stored == nil {
+		s[tokenSetting] = robots.ProductToken(p.client.UserAgent())
+	}
 	if p.Redis != nil {
 		maps.Copy(s, texts(redis, p.stored))
 		if p.Postgres != nil {

@@ -72,7 +72,7 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 			return nil
 		}
 		state := new(robots.State)
-		if err := state.Restore(rules, now); err != nil {
+		if err := state.Restore(rules, h.token, now); err != nil {
 			return err
 		}
 		h.origins[name] = state
@@ -81,14 +81,14 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 }
 
 // RobotsOf returns the robots.txt of an origin from a host's blob in the store. It returns
-// nil if the blob has none.
-func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
+// nil if the blob has none, and the zero State if it has only rules for another product token.
+func RobotsOf(blob []byte, origin, productToken string, now time.Time) (*robots.State, error) {
 	rules, err := originOf(blob, origin)
 	if err != nil || rules == nil {
 		return nil, err
 	}
 	state := new(robots.State)
-	if err := state.Restore(rules, now); err != nil {
+	if err := state.Restore(rules, productToken, now); err != nil {
 		return nil, err
 	}
 	return state, nil

@@ -25,7 +25,7 @@ func TestRobotsOf(t *testing.T) {
 	}
 	blob := h.appendBlob(nil)
 	for origin := range h.origins {
-		state, err := RobotsOf(blob, origin, now)
+		state, err := RobotsOf(blob, origin, "crawler", now)
 		if err != nil || state == nil {
 			t.Fatalf("RobotsOf(%q) = %v, %v", origin, state, err)
 		}
@@ -33,17 +33,35 @@ func TestRobotsOf(t *testing.T) {
 			t.Errorf("%s: Check = %v by the rule %q, want Disallow", origin, access, rule)
 		}
 	}
-	if state, err := RobotsOf(blob, "http://other.test", now); state != nil || err != nil {
+	if state, err := RobotsOf(blob, "http://other.test", "crawler", now); state != nil || err != nil {
 		t.Errorf("RobotsOf an unknown origin = %v, %v, want nil, nil", state, err)
 	}
-	if state, err := RobotsOf(nil, "http://h.test", now); state != nil || err != nil {
+	if state, err := RobotsOf(nil, "http://h.test", "crawler", now); state != nil || err != nil {
 		t.Errorf("RobotsOf without a blob = %v, %v, want nil, nil", state, err)
 	}
-	if _, err := RobotsOf(blob[:len(blob)-1], "none", now); err == nil {
+	if _, err := RobotsOf(blob[:len(blob)-1], "none", "crawler", now); err == nil {
 		t.Error("RobotsOf a blob without its last byte returned no error")
 	}
-	if _, err := RobotsOf(bytes.Repeat([]byte{0xff}, 40), "http://h.test", now); err == nil {
+	if _, err := RobotsOf(bytes.Repeat([]byte{0xff}, 40), "http://h.test", "crawler", now); err == nil {
 		t.Error("RobotsOf bytes that are no blob returned no error")
+	}
+}
+
+// TestBlobOfAnotherAgent: a lease does not use the rules that robots.txt had for another agent.
+func TestBlobOfAnotherAgent(t *testing.T) {
+	const origin = "http://h.test"
+	now := time.Now()
+	h := &holding{host: politeness.New(politeness.Policy{}), origins: map[string]*robots.State{origin: new(robots.State)}}
+	h.origins[origin].Answered(now, 200, []byte("User-agent: guest\nDisallow: /\n"), "crawler", 0)
+	blob := h.appendBlob(nil)
+	for token, want := range map[string]robots.Access{"crawler": robots.Allow, "guest": robots.Ask} {
+		back := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State), token: token}
+		if err := back.readBlob(blob, now); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := back.origin(origin).Check(now, "/page"); got != want {
+			t.Errorf("agent %s: Check = %v, want %v", token, got, want)
+		}
 	}
 }
 

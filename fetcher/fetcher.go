@@ -32,7 +32,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
-	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
@@ -232,7 +231,6 @@ type Crawl struct {
 	cfg       Config
 	exact     *exact.Rules
 	memory    *budget.Budget // of bodies and documents
-	token     string         // the name of Config.Client's user agent in robots.txt
 	limiter   *rate.Limiter  // nil means no limit
 	bandwidth *bandwidth     // nil means no limit
 	roster    roster
@@ -293,7 +291,6 @@ func New(config Config) (*Crawl, error) {
 		memory:   config.budget(),
 		backlog:  newBacklog(config.Memory),
 		ruleBook: newRuleBook(config.Memory),
-		token:    robots.ProductToken(config.Client.UserAgent()),
 		roster:   newRoster(),
 		slots:    newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),

@@ -69,7 +69,7 @@ type holding struct {
 func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
+		Crawl: c, lease: l, rules: rules, token: rules.ProductToken(c.cfg.Client.UserAgent()), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
@@ -96,15 +96,15 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns the name of a host's user agent in robots.txt. If rules has a User-Agent
-// header, this header replaces the user agent of the client.
-func (c *Crawl) tokenOf(rules HostRules) string {
-	for name, values := range rules.Header {
+// ProductToken returns the name under which robots.txt has rules for requests to the host. A
+// User-Agent in r.Header replaces the argument userAgent, which is that of the client.
+func (r HostRules) ProductToken(userAgent string) string {
+	for name, values := range r.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
-			return robots.ProductToken(values[0])
+			userAgent = values[0]
 		}
 	}
-	return c.token
+	return robots.ProductToken(userAgent)
 }
 
 // visitRoom returns how many visits of one host may be incomplete at once. There may be

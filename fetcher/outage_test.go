@@ -116,7 +116,7 @@ func TestFailureNamesItsCause(t *testing.T) {
 					t.Errorf("after the first failure: answered %t, stuck %t, %d hosts back off, the first for %v",
 						p.Answered, p.Stuck, p.BackingOff, p.NextTry)
 				}
-				state, err := fetcher.RobotsOf(store.last(), "http://a.test", time.Now())
+				state, err := fetcher.RobotsOf(store.last(), "http://a.test", "crawler", time.Now())
 				if err != nil || state == nil || state.Cause() != test.cause {
 					t.Errorf("the store has %+v (%v), want the cause %q", state, err, test.cause)
 				}

@@ -152,6 +152,6 @@ func FuzzUnmarshal(f *testing.F) {
 			r.Allowed("/a?b")
 		}
 		var s State
-		_ = s.Restore(b, time.Unix(0, 0))
+		_ = s.Restore(b, "x", time.Unix(0, 0))
 	})
 }

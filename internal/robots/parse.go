@@ -10,6 +10,10 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
+// parserVersion is increased whenever Parse returns other rules for the same file. Stored
+// rules of another version are not used.
+const parserVersion = 1
+
 // MaxSitemaps is the maximum number of sitemaps of a robots.txt that are kept.
 const MaxSitemaps = 100
 
@@ -27,7 +31,7 @@ func Parse(body []byte, productToken string) *Rules {
 		group = &file.ours
 	}
 	r := compile(group.lines)
-	r.sitemaps = file.sitemaps
+	r.sitemaps, r.token = file.sitemaps, productToken
 	r.crawlDelay, r.hasDelay = group.crawlDelay, group.hasDelay
 	return r
 }

@@ -40,6 +40,7 @@ type Rules struct {
 	sitemaps   []string
 	crawlDelay time.Duration
 	hasDelay   bool
+	token      string // the product token of the crawler that the rules are for; empty means that they are for every crawler
 }
 
 // AllowAll returns the rules of a host without robots.txt, which allow everything.

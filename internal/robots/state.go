@@ -136,24 +136,31 @@ func (s *State) postpone(now time.Time, least time.Duration, cause string) {
 	s.cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
 
+// stateVersion is the version of a State's binary form.
+const stateVersion = 2
+
 // Flags in the binary form: which optional parts follow.
 const (
 	hasRules byte = 1 << iota
 	hasCause
 )
 
-// AppendBinary appends s to b, with its rules but without sitemaps. If the rules are too
-// long it returns ErrTooLarge, and b unchanged.
+// maxToken is the maximum length of a product token in the binary form, in bytes.
+const maxToken = 255
+
+// AppendBinary appends s to b, with its rules but without sitemaps. If the rules or their
+// product token are too long it returns ErrTooLarge, and b unchanged.
 //
 // The form is: the version, the flags, the time of the next request, and the number of
 // failures in a row. If there is a cause, its length and the cause follow. If there are
-// rules, they are last.
+// rules, they are last, after the version of the parser, and the length and the text of the
+// product token that they are for.
 //
 // The time of the next request is a time of the wall clock, because a state may be stored
 // for an unknown time. If the clocks of machines differ by minutes, an answer is valid
 // for minutes more or less than Lifetime.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
-	head := append(b, binaryVersion, 0)
+	head := append(b, stateVersion, 0)
 	if s.rules != nil {
 		head[len(b)+1] |= hasRules
 	}
@@ -172,6 +179,11 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	if s.rules == nil {
 		return head, nil
 	}
+	if len(s.rules.token) > maxToken {
+		return b, ErrTooLarge
+	}
+	head = append(head, parserVersion, byte(len(s.rules.token)))
+	head = append(head, s.rules.token...)
 	whole, err := s.rules.AppendBinary(head)
 	if err != nil {
 		return b, err
@@ -179,11 +191,13 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// Restore sets s from bytes that AppendBinary has appended. The argument now is the current
-// time. If the next request is due more than Lifetime later, because a clock was set, Restore
-// makes it due at once. On error Restore returns ErrBinary and leaves s unchanged.
-func (s *State) Restore(b []byte, now time.Time) error {
-	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
+// Restore sets s from bytes that AppendBinary has appended, for the crawler with this product
+// token. Rules for another crawler, or from another version of Parse, are not used: s becomes
+// the zero State, so that robots.txt is requested again. The argument now is the current time.
+// If the next request is due more than Lifetime later, because a clock was set, Restore makes
+// it due at once. On error Restore returns ErrBinary and leaves s unchanged.
+func (s *State) Restore(b []byte, productToken string, now time.Time) error {
+	if len(b) < 2 || b[0] != stateVersion || b[1] > hasRules|hasCause {
 		return ErrBinary
 	}
 	follows, b := b[1], b[2:]
@@ -211,14 +225,26 @@ func (s *State) Restore(b []byte, now time.Time) error {
 	if read.askAt.Sub(now) > Lifetime {
 		read.askAt = now
 	}
-	if follows&hasRules != 0 {
-		read.rules = new(Rules)
-		if err := read.rules.UnmarshalBinary(b); err != nil {
-			return err
+	if follows&hasRules == 0 {
+		if len(b) > 0 {
+			return ErrBinary
 		}
-	} else if len(b) > 0 {
+		*s = read
+		return nil
+	}
+	if len(b) < 2 || int(b[1]) > len(b)-2 {
 		return ErrBinary
 	}
+	parser, token, b := b[0], string(b[2:2+b[1]]), b[2+b[1]:]
+	if parser != parserVersion || token != "" && !strings.EqualFold(token, productToken) {
+		*s = State{}
+		return nil
+	}
+	read.rules = new(Rules)
+	if err := read.rules.UnmarshalBinary(b); err != nil {
+		return err
+	}
+	read.rules.token = token
 	*s = read
 	return nil
 }

@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -149,7 +150,7 @@ func TestStateRoundTrip(t *testing.T) {
 			t.Fatalf("%s: AppendBinary: %q, %v", name, b, err)
 		}
 		var back State
-		if err := back.Restore(b[1:], now); err != nil {
+		if err := back.Restore(b[1:], "bot", now); err != nil {
 			t.Fatalf("%s: Restore: %v", name, err)
 		}
 		for _, path := range []string{"/", "/private"} {
@@ -167,11 +168,64 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 	b, _ := good.AppendBinary(nil)
 	var early State
-	if err := early.Restore(b, now.Add(-48*time.Hour)); err != nil {
+	if err := early.Restore(b, "bot", now.Add(-48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := early.Check(now.Add(-48*time.Hour), "/"); got != Ask {
 		t.Errorf("after the clock was set back by two days: Check = %d, want Ask", got)
+	}
+}
+
+// TestRulesOfAnotherCrawler: rules are used only by the crawler that they were parsed for. A
+// missing robots.txt, and failures, count for every crawler.
+func TestRulesOfAnotherCrawler(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	const named = "User-agent: archive\nDisallow: /\nUser-agent: *\nDisallow:\n"
+	found, missing, failing := new(State), new(State), new(State)
+	found.Answered(now, 200, []byte(named), "crawler", 0)
+	missing.Answered(now, 404, nil, "crawler", 0)
+	failing.Failed(now, "refused")
+	for _, test := range []struct {
+		name  string
+		state *State
+		token string
+		want  Access
+	}{
+		{"the same token", found, "crawler", Allow},
+		{"the same token in capitals", found, "Crawler", Allow},
+		{"a token that the file names", found, "archive", Ask},
+		{"a longer token", found, "crawler2", Ask},
+		{"no token", found, "", Ask},
+		{"a missing file", missing, "archive", Allow},
+		{"a failure", failing, "archive", Wait},
+	} {
+		b, err := test.state.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := new(State)
+		if err := back.Restore(b, test.token, now); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if got, _ := back.Check(now, "/page"); got != test.want {
+			t.Errorf("%s: Check = %d, want %d", test.name, got, test.want)
+		}
+	}
+
+	b, _ := found.AppendBinary(nil)
+	at := bytes.Index(b, []byte("\x07crawler")) - 1
+	if b[at] != parserVersion {
+		t.Fatalf("byte %d of the form is %d, want the version of the parser", at, b[at])
+	}
+	b[at]++
+	back := new(State)
+	if err := back.Restore(b, "crawler", now); err != nil || *back != (State{}) {
+		t.Errorf("rules of a later parser: %+v, %v, want the zero State", back, err)
+	}
+	for end := range b {
+		if err := new(State).Restore(b[:end], "crawler", now); end < at && err == nil {
+			t.Errorf("Restore of the first %d bytes returned no error", end)
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	})
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "send `'NAME: VALUE'`; Cookie, Authorization and other possible secrets go only to origins of seeds (repeatable)")
 	restrict.Check(f, "header", checkHeaderFlag)
-	f.StringVar(&o.crawl.Agent, "user-agent", "crawler/"+version(), "`NAME` of the crawler in requests; robots.txt matches its first token")
+	f.StringVar(&o.crawl.Agent, "user-agent", defaultAgent(), "`NAME` of the crawler in requests; robots.txt matches its first word, which is fixed for a crawl")
 	restrict.Flag(f, "user-agent", "a name that site owners can look up, without control characters", func() bool {
 		return o.crawl.Agent != "" && httpguts.ValidHeaderFieldValue(o.crawl.Agent)
 	})

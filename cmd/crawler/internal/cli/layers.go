@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // layers are the flags of a crawl with the source of each value. The sources, from the
@@ -280,11 +281,15 @@ func (l *layers) adopt(stored frontier.Settings, source string) error {
 			errs = append(errs, fmt.Errorf("%s: hosts: %w", source, err))
 		}
 	}
+	if token := stored[tokenSetting]; token != "" && token != robots.ProductToken(defaultAgent()) {
+		errs = append(errs, l.set("user-agent", []string{token + "/" + version()}, source, source+": "+tokenSetting))
+	}
 	return errors.Join(errs...)
 }
 
 // Names of stored settings that are not flags.
 const (
+	tokenSetting = "product-token"
 	hostsSetting = "hosts"
 	formSetting  = "canonical-form"
 )

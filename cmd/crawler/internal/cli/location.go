@@ -138,6 +138,8 @@ func differences(settings *frontier.SettingsError) string {
 			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
 		case "exact-set":
 			lines = append(lines, "  exact keys "+keeperOf(d.Stored)+" there, "+keeperOf(d.Given)+" here")
+		case tokenSetting:
+			lines = append(lines, fmt.Sprintf("  the first word of --user-agent, which robots.txt matches, is %q there, %q here", d.Stored, d.Given))
 		case hostsSetting:
 			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", withDelays(d.Stored), withDelays(d.Given)))
 		default:
