@@ -38,6 +38,9 @@ type collector struct {
 	base, canonical string
 	hasBase         bool
 	nofollow        bool // a robots meta tag asks to follow no link
+
+	place    place // where in the page the elements are
+	inShadow bool  // they are in a shadow tree
 }
 
 func newCollector(opt Options) *collector {
@@ -57,24 +60,27 @@ func (c *collector) reads(tag atom.Atom) bool {
 	return false
 }
 
-// element handles a start tag.
+// element handles a start tag of HTML. In a shadow tree only links count.
 func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
 	case atom.A:
-		c.closeAnchor() // the parser ends an anchor where another begins
-		if i := c.addRel(Anchor, attrs); c.opt.LinkTexts {
-			c.open, c.openText = i, c.openText[:0]
-		}
+		c.anchor(attrs)
 	case atom.Area:
 		c.addRel(Area, attrs)
-	case atom.Frame, atom.Iframe:
+	case atom.Iframe:
 		c.addValue(Frame, attrs, "src")
+	case atom.Frame:
+		if c.place == inFrames {
+			c.addValue(Frame, attrs, "src")
+		}
 	case atom.Base:
-		if href, has := value(attrs, "href"); has && !c.hasBase {
+		if href, has := value(attrs, "href"); has && !c.hasBase && !c.inShadow {
 			c.base, c.hasBase = href, true
 		}
 	case atom.Meta:
-		c.meta(attrs)
+		if !c.inShadow {
+			c.meta(attrs)
+		}
 	case atom.Link:
 		c.link(attrs)
 	default:
@@ -87,12 +93,8 @@ func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 // asset adds the references of embedded files.
 func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
-	case atom.Img:
+	case atom.Img, atom.Image: // the parser turns an <image> into an <img>
 		c.addValue(Image, attrs, "src")
-		c.addSrcset(attrs, "srcset")
-	case atom.Image: // in SVG; elsewhere the parser turns it into an img
-		c.addValue(Image, attrs, "src")
-		c.addValue(Image, attrs, "href")
 		c.addSrcset(attrs, "srcset")
 	case atom.Input:
 		if kind, _ := value(attrs, "type"); strings.EqualFold(kind, "image") {
@@ -117,6 +119,33 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	}
 }
 
+// drawing handles a start tag of SVG.
+func (c *collector) drawing(tag atom.Atom, attrs []html.Attribute) {
+	if _, has := value(attrs, "href"); !has {
+		for i := range attrs {
+			if attrs[i].Key == "xlink:href" {
+				attrs[i].Key = "href"
+			}
+		}
+	}
+	switch tag {
+	case atom.A:
+		c.anchor(attrs)
+	case atom.Image:
+		c.addValue(Image, attrs, "href")
+	case atom.Script:
+		c.addValue(Script, attrs, "href")
+	}
+}
+
+// anchor handles an <a>.
+func (c *collector) anchor(attrs []html.Attribute) {
+	c.closeAnchor() // the parser ends an anchor where another begins
+	if i := c.addRel(Anchor, attrs); c.opt.LinkTexts {
+		c.open, c.openText = i, c.openText[:0]
+	}
+}
+
 // link handles a <link>, whose kind depends on its rel.
 func (c *collector) link(attrs []html.Attribute) {
 	if c.opt.Assets {
@@ -127,7 +156,7 @@ func (c *collector) link(attrs []html.Attribute) {
 	if !has {
 		return
 	}
-	if c.canonical == "" && hasWord(rel, "canonical") {
+	if c.canonical == "" && c.place == inHead && !c.inShadow && hasWord(rel, "canonical") {
 		c.canonical = href
 	}
 	media, _ := value(attrs, "type")
@@ -260,13 +289,11 @@ func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	return i
 }
 
-// value returns the value of the first attribute with this name. For "href" it also
-// accepts xlink:href, which SVG uses.
+// value returns the value of the first attribute with this name.
 func value(attrs []html.Attribute, name string) (text string, has bool) {
 	for i := range attrs {
-		switch a := &attrs[i]; {
-		case a.Key == name, name == "href" && a.Key == "xlink:href":
-			return a.Val, true
+		if attrs[i].Key == name {
+			return attrs[i].Val, true
 		}
 	}
 	return "", false

@@ -89,8 +89,11 @@ func TestLinksOfPage(t *testing.T) {
 			want: "a /dir/6\n"},
 		{name: "noscript is read", body: `<head><noscript><link rel=x href=l></noscript></head><noscript><a href=a><img src=i></noscript>`,
 			want: "resource /dir/l\na /dir/a\nimg /dir/i\n", assets: true},
-		{name: "template is read", body: `<template><a href=a></template>`, want: "a /dir/a\n"},
-		{name: "in svg", body: `<svg><a xlink:href=a></a><a href=b></a></svg>`, want: "a /dir/a\na /dir/b\n"},
+		{name: "in svg", body: `<svg><a xlink:href=a></a><a xlink:href=no href=b rel=nofollow></a><a href=c xlink:href=no></a></svg>`,
+			want: "a /dir/a\na /dir/b nofollow\na /dir/c\n"},
+		{name: "attribute of svg in HTML", body: `<a xlink:href=no></a><a xlink:href=no href=a></a>`, want: "a /dir/a\n"},
+		{name: "files in svg", body: `<svg><image href=a /><image xlink:href=b src=no /><script href=c /><img src=d></svg><image src=e href=no>`,
+			assets: true, want: "img /dir/a\nimg /dir/b\nscript /dir/c\nimg /dir/d\nimg /dir/e\n"},
 		{name: "cut body", body: `<a href=a>x</a><a href="b`, want: "a /dir/a\n"},
 	}
 	for _, test := range tests {

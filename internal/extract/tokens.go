@@ -9,13 +9,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readTokens passes the start tags of text to the collector without building a tree. That takes
-// a fraction of the time, and there is no limit of depth.
+// readTokens passes the start tags of text that count to the collector, without building a tree.
+// That takes a fraction of the time, and there is no limit of depth.
 //
-// It finds every element that html.Parse would put into its tree, except within SVG and MathML:
-// there <style> and <title> may contain elements, but the tokenizer reads their content as
-// text. It also finds elements that the parser drops because they are not allowed in their
-// place (a link within <select>, a frame outside a frameset).
+// It finds every element of the page that html.Parse would put into its tree, and a few that the
+// parser drops because they are not allowed in their place, such as a second <body>.
 func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {
@@ -27,11 +25,12 @@ func readTokens(text []byte, found *collector) {
 // one < to the next, and reads the attributes only of tags that the collector reads. It uses
 // html.Tokenizer for the cases that are rare and difficult.
 type tokens struct {
-	text     []byte
-	at       int // the text before this index was read
-	found    *collector
-	openSVGs int // how many <svg> are open: a <title> in them is not that of the page
-	attrs    []html.Attribute
+	text   []byte
+	at     int // the text before this index was read
+	found  *collector
+	open   openElements
+	replay bool // nothing is collected: see completeStack
+	attrs  []html.Attribute
 
 	tag       bytes.Reader    // what tokenizer reads
 	tokenizer *html.Tokenizer // for difficult tags; nil until there is one
@@ -40,19 +39,12 @@ type tokens struct {
 // next reads the tag, comment or text at the next <. It returns false at the end of the text.
 func (t *tokens) next() bool {
 	start := bytes.IndexByte(t.text[t.at:], '<')
-	if t.found.open >= 0 {
-		text := t.text[t.at:]
-		if start >= 0 {
-			text = text[:start]
-		}
-		text = text[:min(len(text), 8*MaxAnchorBytes)]
-		if bytes.ContainsAny(text, "&\r\x00") {
-			text = []byte(plainText(text))
-		}
-		addText(t.found, text)
-	}
 	if start < 0 {
+		t.readText(t.text[t.at:])
 		return false
+	}
+	if t.found.place == inHead || t.found.open >= 0 {
+		t.readText(t.text[t.at : t.at+start])
 	}
 	t.at += start
 	rest := t.text[t.at:]
@@ -63,23 +55,41 @@ func (t *tokens) next() bool {
 	case isLetter(c):
 		return t.startTag(rest)
 	case c == '/' && len(rest) > 2 && isLetter(rest[2]):
-		if t.openSVGs > 0 && tagName(rest[1:]) == atom.Svg {
-			t.openSVGs--
-		}
-		if t.found.open >= 0 && tagName(rest[1:]) == atom.A {
-			t.found.closeAnchor()
-		}
-		return t.skip(tagEnd(rest))
+		return t.endTag(rest)
 	case c == '!' && bytes.HasPrefix(rest, []byte("<!--")):
 		return t.skip(commentEnd(rest))
+	case c == '!' && t.open.top().foreign() && bytes.HasPrefix(rest, []byte("<![CDATA[")):
+		return t.skip(sectionEnd(rest))
 	case c == '!', c == '?', c == '/':
 		return t.skip(bytes.IndexByte(rest, '>') + 1)
 	}
-	if t.found.open >= 0 {
-		addText(t.found, "<")
-	}
-	t.at++ // the < is text
+	t.readText(rest[:1]) // the < is text
+	t.at++
 	return true
+}
+
+// readText reads text between tags. It is the text of a link, or the begin of the body.
+func (t *tokens) readText(text []byte) {
+	if t.found.place == inHead && t.open.inert == 0 && len(bytes.TrimLeft(text, " \t\n\f\r")) > 0 {
+		t.found.place = inBody
+	}
+	if t.found.open < 0 || t.open.inert > 0 {
+		return
+	}
+	text = text[:min(len(text), 8*MaxAnchorBytes)]
+	if bytes.ContainsAny(text, "&\r\x00") {
+		text = []byte(plainText(text))
+	}
+	addText(t.found, text)
+}
+
+// sectionEnd returns the length of the CDATA section that b begins with, or 0 if it does not end.
+func sectionEnd(b []byte) int {
+	const end = "]]>"
+	if i := bytes.Index(b, []byte(end)); i >= 0 {
+		return i + len(end)
+	}
+	return 0
 }
 
 // skip moves forward by n bytes. It returns false if n is 0, which means that the tag or
@@ -94,32 +104,180 @@ func (t *tokens) skip(n int) bool {
 // text.
 func (t *tokens) startTag(rest []byte) bool {
 	tag := tagName(rest)
-	if !t.found.reads(tag) {
-		if !t.skip(tagEnd(rest)) {
-			return false
+	if t.open.isForeign(tag) {
+		if !breaksOut(tag, rest) {
+			return t.foreignTag(tag, rest)
 		}
-	} else {
-		var size int
-		if t.attrs, size = t.attributes(rest, t.attrs[:0]); !t.skip(size) {
-			return false
-		}
-		t.found.element(tag, t.attrs)
+		t.open.leaveForeign()
 	}
-	switch tag {
-	case atom.Svg:
-		if size := len(rest) - len(t.text[t.at:]); !t.selfCloses(rest[:size]) {
-			t.openSVGs++
+	if t.found.place != inBody && t.open.inert == 0 {
+		t.leaveHead(tag)
+		if t.found.place == inFrames && tag != atom.Frame && tag != atom.Noframes {
+			return t.skip(tagEnd(rest))
 		}
-	case atom.Plaintext:
+	}
+	size, collects := 0, t.collects(tag)
+	if collects {
+		t.attrs, size = t.attributes(rest, t.attrs[:0])
+	} else {
+		size = tagEnd(rest)
+	}
+	if !t.skip(size) {
 		return false
 	}
-	return !isRawText(tag) || t.rawText(tag)
+	if collects {
+		t.found.element(tag, t.attrs)
+	}
+	switch {
+	case tag == atom.Svg:
+		t.openForeign(tag, svgElement, rest[:size])
+	case tag == atom.Math:
+		t.openForeign(tag, mathElement, rest[:size])
+	case tag == atom.Template:
+		t.openTemplate(rest[:size])
+	case tag == atom.Plaintext:
+		return false
+	case isRawText(tag):
+		return t.rawText(tag)
+	case t.open.tracks():
+		t.open.openHTML(tag, rest)
+	}
+	return true
 }
 
-// selfCloses reports whether the start tag of a drawing is also its end, as in "<svg/>". The
-// slash of "<svg id=x/>" belongs to the value.
-func (t *tokens) selfCloses(tag []byte) bool {
-	return bytes.HasSuffix(tag, []byte("/>")) && t.tokenize(tag) == html.SelfClosingTagToken
+// collects reports whether the collector reads an element of HTML with this name at this place.
+func (t *tokens) collects(tag atom.Atom) bool {
+	return t.found.reads(tag) && t.open.inert == 0 && !t.replay
+}
+
+// foreignTag reads a start tag of SVG or MathML.
+func (t *tokens) foreignTag(tag atom.Atom, rest []byte) bool {
+	size := 0
+	kind := t.open.foreignKind(tag, rest)
+	if kind == svgElement && t.collects(tag) {
+		if t.attrs, size = t.attributes(rest, t.attrs[:0]); size > 0 {
+			t.found.drawing(tag, t.attrs)
+		}
+	} else {
+		size = tagEnd(rest)
+	}
+	t.openForeign(tag, kind, rest[:size])
+	return t.skip(size)
+}
+
+// openForeign puts an element of SVG or MathML onto the stack, unless its start tag ends it.
+func (t *tokens) openForeign(name atom.Atom, kind elementKind, tag []byte) {
+	if len(tag) > 0 && !closesItself(tag) {
+		t.open.push(element{nameID(name, tag), kind, false})
+	}
+}
+
+// leaveHead ends the head at the first start tag that belongs to the body.
+func (t *tokens) leaveHead(tag atom.Atom) {
+	if t.found.place != inHead {
+		if t.found.place == inNoscript && tag == atom.Body {
+			t.found.place = inBody
+		}
+		return
+	}
+	switch tag {
+	case atom.Html, atom.Head, atom.Title, atom.Base, atom.Basefont, atom.Bgsound, atom.Link, atom.Meta, atom.Style,
+		atom.Script, atom.Template, atom.Noframes:
+	case atom.Noscript:
+		t.found.place = inNoscript
+	case atom.Frameset:
+		t.found.place = inFrames
+	default:
+		t.found.place = inBody
+	}
+}
+
+// openTemplate reads the start tag of a template of HTML. Its content is inert, except if it
+// becomes a shadow tree of the element that it is in.
+func (t *tokens) openTemplate(tag []byte) {
+	e := element{uint32(atom.Template), inertTemplate, false}
+	mode, _ := attributeOf(tag, "shadowrootmode")
+	if t.open.inert == 0 && (strings.EqualFold(mode, "open") || strings.EqualFold(mode, "closed")) {
+		t.completeStack(t.at - len(tag))
+		if t.open.attachShadow(t.found.place) {
+			e.kind = shadowTemplate
+		}
+	}
+	t.open.push(e)
+	t.found.inShadow = t.open.shadows > 0
+}
+
+// attachShadow attaches a shadow tree to the innermost element, and reports whether that is
+// possible.
+func (o *openElements) attachShadow(at place) bool {
+	if len(o.all) == 0 {
+		attached := at == inBody && !o.bodyHosts
+		o.bodyHosts = o.bodyHosts || attached
+		return attached
+	}
+	host := &o.all[len(o.all)-1]
+	attached := host.host
+	host.host = false
+	return attached
+}
+
+// completeStack puts all open elements onto the stack, from now on and those that were opened
+// before the index end. It reads the text before that a second time, at most once for a page.
+func (t *tokens) completeStack(end int) {
+	if t.open.complete {
+		return
+	}
+	again := tokens{text: t.text[:end], found: newCollector(Options{}), open: openElements{complete: true}, replay: true}
+	for again.next() {
+	}
+	t.open = again.open
+}
+
+// endTag reads the end tag at the beginning of rest. It returns false at the end of the text.
+func (t *tokens) endTag(rest []byte) bool {
+	if t.found.place < inBody && t.open.inert == 0 {
+		t.closeInHead(tagName(rest[1:]))
+	}
+	if len(t.open.all) > 0 {
+		t.closeElement(rest)
+	}
+	if t.found.open >= 0 && t.open.inert == 0 && tagName(rest[1:]) == atom.A {
+		t.found.closeAnchor()
+	}
+	return t.skip(tagEnd(rest))
+}
+
+// closeElement closes the elements of the stack that the end tag at the beginning of rest ends.
+func (t *tokens) closeElement(rest []byte) {
+	o := &t.open
+	tag := tagName(rest[1:])
+	name := nameID(tag, rest[1:])
+	if o.top().foreign() {
+		if tag == atom.P || tag == atom.Br {
+			o.leaveForeign()
+		} else if o.closeForeign(name) {
+			return
+		} else if tag != atom.Template && o.inert == 0 {
+			t.completeStack(t.at) // does the tag end an element around the drawing?
+		}
+	}
+	switch {
+	case tag == atom.Template:
+		o.closeTemplate()
+		t.found.inShadow = o.shadows > 0
+	case o.tracks():
+		o.closeHTML(tag, name)
+	}
+}
+
+// closeInHead reads an end tag of the head. Some of them end the head.
+func (t *tokens) closeInHead(tag atom.Atom) {
+	switch {
+	case tag == atom.Noscript && t.found.place == inNoscript:
+		t.found.place = inHead
+	case t.found.place == inHead && (tag == atom.Body || tag == atom.Html || tag == atom.Br):
+		t.found.place = inBody
+	}
 }
 
 // isRawText reports whether tags within an element with this name are text.
@@ -137,7 +295,7 @@ func (t *tokens) rawText(tag atom.Atom) bool {
 	rest := t.text[t.at:]
 	text, ended := untilEndTag(rest, tag.String())
 	switch {
-	case tag == atom.Title && t.openSVGs == 0 && !t.found.hasTitle:
+	case tag == atom.Title && !t.found.hasTitle && t.open.inert == 0 && !t.found.inShadow && !t.replay:
 		t.found.setTitle(plainText(text))
 	case tag == atom.Script && ended && hidesScript(text):
 		z := html.NewTokenizer(io.MultiReader(strings.NewReader("<script>"), bytes.NewReader(rest)))

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -27,17 +28,45 @@ func walk(n *html.Node, found *collector) {
 	switch {
 	case n.Type == html.TextNode && found.open >= 0 && !isRawText(n.Parent.DataAtom):
 		addText(found, n.Data)
+	case n.Type == html.ElementNode && n.DataAtom == atom.Template && n.Namespace == "":
+		return
 	case n.Type == html.ElementNode:
-		if n.DataAtom == atom.Title && n.Namespace == "" && !found.hasTitle {
-			found.setTitle(childText(n))
+		switch n.DataAtom {
+		case atom.Head:
+			found.place = inHead
+		case atom.Noscript:
+			if found.place == inHead {
+				found.place = inNoscript
+			}
+		case atom.Body:
+			found.place = inBody
+		case atom.Frameset:
+			found.place = inFrames
 		}
-		found.element(n.DataAtom, n.Attr)
+		switch n.Namespace {
+		case "":
+			if n.DataAtom == atom.Title && !found.hasTitle {
+				found.setTitle(childText(n))
+			}
+			found.element(n.DataAtom, n.Attr)
+		case "svg":
+			drawing := slices.Clone(n.Attr)
+			for i := range drawing {
+				if drawing[i].Namespace != "" {
+					drawing[i].Key = drawing[i].Namespace + ":" + drawing[i].Key
+				}
+			}
+			found.drawing(n.DataAtom, drawing)
+		}
 	}
 	for child := range n.ChildNodes() {
 		walk(child, found)
 	}
 	if found.open >= 0 && n.DataAtom == atom.A && n.Type == html.ElementNode {
 		found.closeAnchor()
+	}
+	if n.DataAtom == atom.Noscript && found.place == inNoscript {
+		found.place = inHead
 	}
 }
 
