@@ -31,6 +31,7 @@ type answer struct {
 	gzip        bool                    // compress the body for clients that accept gzip
 
 	header http.Header               // further headers
+	raw    []byte                    // if not nil, the whole answer as it is sent
 	stream func(out io.Writer) error // if not nil, it writes the body, without Content-Length
 
 	wait time.Duration // time before the headers are sent

@@ -64,6 +64,8 @@ type resource struct {
 	packed      func(out io.Writer) error // writes the body as it is sent; nil means plain
 	isLive      bool                      // the body is sent while it is written, because it can be endless
 
+	raw func(try int) string // the whole answer as it is sent; nil means that net/http writes it
+
 	fails     int // number of requests that fail before a good answer; forever if none is good
 	badStatus int // status of the failures, or one of the values below
 	tries     int // requests so far; Web.mu guards it
@@ -90,7 +92,7 @@ func newCorners(cfg *Config) *corners {
 		year: cfg.Year, canary: portOf(cfg.CanaryPort),
 		sitemaps: cfg.Hardships&Sitemaps != 0, sites: map[string]*site{},
 	}
-	if cfg.Hardships&Corners == 0 {
+	if cfg.Hardships&hasCorner == 0 {
 		return c
 	}
 	index := c.site("corners.test").page("/")
@@ -332,6 +334,10 @@ func (p *resource) answer(a *answer, try int) {
 			_ = write(body) // writes to a buffer do not fail
 			return body.Bytes()
 		}
+	}
+	if p.raw != nil {
+		a.raw = []byte(p.raw(try))
+		return
 	}
 	if try >= p.fails || p.badStatus == asGood {
 		return

@@ -49,10 +49,15 @@ const (
 	OddLinks
 	Addresses
 
+	// OddAnswers has corners too, but is not in a set: it must be named.
+	OddAnswers
+
 	None       Hardships = 0
 	All        Hardships = Gzip<<1 - 1            // all hardships of generated pages
 	Corners    Hardships = Addresses<<1 - 1 - All // all hardships with a corner
 	Everything Hardships = All | Corners
+
+	hasCorner = Corners | OddAnswers
 )
 
 // A hardship adds pages that do not behave like plain pages, or changes the answers of
@@ -113,13 +118,13 @@ func hardships() []hardship {
 		huge, robots, spellings, types, deep, dead, gzipped,
 		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps,
 		calendar, sessions, tracking, facets, repeatedPaths, longURLs,
-		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses,
+		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers,
 	}
 }
 
 // ParseHardships parses a comma-separated list of names. A minus sign removes a name:
 // "all,-dead". Four names mean sets: "none", "all" (the hardships of generated pages),
-// "corners", and "everything" ("all" and "corners" together).
+// "corners", and "everything" ("all" and "corners" together). odd-answers is in no set.
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {
@@ -128,7 +133,7 @@ func ParseHardships(list string) (Hardships, error) {
 		bits, known := hardshipNamed(bare)
 		switch {
 		case !known:
-			return None, fmt.Errorf("hardship %q is unknown; there are none, all, corners, everything, %s", name, strings.Join(Everything.names(), ", "))
+			return None, fmt.Errorf("hardship %q is unknown; there are none, all, corners, everything, %s", name, strings.Join((Everything|OddAnswers).names(), ", "))
 		case remove:
 			set &^= bits
 		default:

@@ -76,6 +76,10 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 		hangUp(rw, a.cut)
 		return
 	}
+	if a.raw != nil {
+		sendRaw(rw, a.raw)
+		return
+	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	body := (*buffer)[:0]
@@ -192,6 +196,16 @@ func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// sendRaw writes a whole answer to the connection, and closes the connection.
+func sendRaw(rw http.ResponseWriter, raw []byte) {
+	conn, _, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // a test without a network
+	}
+	_, _ = conn.Write(raw) // the client can be gone
+	_ = conn.Close()
 }
 
 // hangUp breaks off the answer. It panics with http.ErrAbortHandler, at which net/http

@@ -60,6 +60,18 @@
 //     or stops in the middle;
 //   - connects to no private address (Canaries, Web.ServeDNS).
 //
+// With the hardship OddAnswers, a correct crawl also
+//
+//   - reads answers whose head or framing breaks a rule of HTTP as browsers do. A body that ends
+//     early is requested once more, and then what arrived counts. An answer that contradicts
+//     itself is a network error after one request;
+//   - follows a redirect to another spelling of the same canonical URL in the same visit;
+//   - decides by what arrives whether a URL is a page, a sitemap or a feed;
+//   - decodes all content codings of RFC 9110, several at once, and records the outcome coding for
+//     a body that it cannot decode;
+//   - finds content types, encodings and links as the standards Fetch, MIME Sniffing, HTML and
+//     RFC 8288 say.
+//
 // Some outcomes depend on the order of the crawl, such as those of pages of dead hosts.
 // For such pages, several outcomes are right (Expectation.OrderFree).
 package testweb
@@ -146,16 +158,16 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.Hosts < 1 || c.Hosts > most, "Hosts is %d, want 1 to 2³¹", c.Hosts)
 	fault(c.Pages < c.Hosts, "Pages is %d, want at least one for each of %d hosts", c.Pages, c.Hosts)
 	fault(c.Pages > most, "Pages is %d, want at most 2³¹", c.Pages)
-	fault(c.Hardships&^Everything != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
+	fault(c.Hardships&^(Everything|OddAnswers) != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
 	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
-	fault(c.Hardships&Corners != 0 && c.MaxBodyBytes < leastCornerBody, "MaxBodyBytes is %d, want %d or more with corners", c.MaxBodyBytes, leastCornerBody)
+	fault(c.Hardships&hasCorner != 0 && c.MaxBodyBytes < leastCornerBody, "MaxBodyBytes is %d, want %d or more with corners", c.MaxBodyBytes, leastCornerBody)
 	fault(c.Year < 1000 || c.Year > 9000, "Year is %d, want 1000 to 9000", c.Year)
 	fault(c.CanaryPort < 1 || c.CanaryPort > 65535, "CanaryPort is %d, want 1 to 65535", c.CanaryPort)
 	fault(c.Latency < 0, "Latency is %v, want 0 or more", c.Latency)
 	fault(!(c.LatencySpread >= 0 && c.LatencySpread <= maxSpread), "LatencySpread is %v, want 0 to %d", c.LatencySpread, maxSpread)
-	fault(c.TLS && c.Hardships&Corners != 0, "TLS cannot serve %v, whose URLs have the scheme http: choose hardships of all", c.Hardships&Corners)
+	fault(c.TLS && c.Hardships&hasCorner != 0, "TLS cannot serve %v, whose URLs have the scheme http: choose hardships of all", c.Hardships&hasCorner)
 	fault(c.CrawlDelay < 0, "CrawlDelay is %v, want 0 or more", c.CrawlDelay)
 	c.MeanLinks = max(c.MeanLinks, 0)
 	return c, errors.Join(faults...)
