@@ -51,7 +51,7 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 		}
 		if answer.RedirectTo == "" {
 			defer answer.Release()
-			return p.trial(answer.Body, answer.MIMEType(), target, answer)
+			return p.trial(ctx, answer.Body, answer.MIMEType(), target, answer)
 		}
 		next := answer.RedirectTo
 		answer.Release()
@@ -64,7 +64,7 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 
 // TryHTML is like Try, but body is the page and nothing is requested. The page's URL
 // selects its fields and is the base of relative references.
-func TryHTML(config Config, body []byte, url string) (*Trial, error) {
+func TryHTML(ctx context.Context, config Config, body []byte, url string) (*Trial, error) {
 	p, err := config.prepare(nil)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func TryHTML(config Config, body []byte, url string) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.trial(body, "text/html", target, nil)
+	return p.trial(ctx, body, "text/html", target, nil)
 }
 
 // trialVisit makes the requests of a trial.
@@ -140,8 +140,9 @@ func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Respons
 }
 
 // trial extracts the data that the config asks for. The argument answer is nil if the
-// page was not requested.
-func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
+// page was not requested. As in a crawl, the work on the page is limited. If ctx ends during the
+// work, the error is its cause.
+func (p *plan) trial(ctx context.Context, body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
 	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
 	r := &t.Record
 	if answer != nil {
@@ -151,13 +152,25 @@ func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get
 			return t, nil
 		}
 	}
-	page := extract.HTML(body, contentType, url, extract.Options{Canon: p.canon})
+	began, spent := time.Now(), false
+	giveUp := func() bool {
+		spent = spent || time.Since(began) > fetcher.DocumentTime
+		return spent || ctx.Err() != nil
+	}
+	page := extract.HTML(body, contentType, url, extract.Options{Canon: p.canon, GiveUp: giveUp})
 	r.Title, r.Charset, r.Canonical, r.LinksFound = page.Title, page.Charset, page.Canonical.String(), uint64(len(page.Links))
 	root := page.Document().Nodes[0]
 	if page.Lack != extract.LacksNothing {
 		r.NotTaken = page.Lack.Mark()
 		r.Error = "the page has no document to take data from: " + page.Lack.String()
 	}
-	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Text, nil, r)
+	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Text, giveUp, r)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if page.Lack == extract.LacksNothing && spent {
+		r.NotTaken = extract.TooSlow.Mark()
+		r.Error = "not all data of the page was taken: " + extract.TooSlow.String()
+	}
 	return t, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/maintext"
 	"github.com/bloomfrontier/crawler/internal/stage"
@@ -35,32 +34,29 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) {
 		}
 		return
 	}
-	TakeData(document.Nodes[0], page.Base.String(), set, v.cfg.Text, v.impatience(), r)
+	TakeData(document.Nodes[0], page.Base.String(), set, v.cfg.Text, v.giveUp, r)
 	v.data = len(r.Fields) + len(r.Text)
+	if v.effort.spent {
+		page.Lack = extract.TooSlow
+		v.noteLack(page, r)
+	}
 }
 
-// noteLack marks the record of a page whose document could not be built. Because hold waits for
+// noteLack marks the record of a page whose data could not be taken. Because hold waits for
 // memory, a lack of memory means that the page needs more than a page can get.
 func (v *visited) noteLack(page *extract.Page, r *record.Record) {
 	v.lack = page.Lack
-	if v.lack == extract.NoRoom && v.hard.Err() == nil {
+	if v.lack == extract.NoRoom { // or requests were aborted, and the page is given back
 		v.lack = extract.TooHeavy
 	}
 	r.NotTaken = v.lack.Mark()
-	if v.lack != extract.LacksNothing && r.Error == "" {
+	switch {
+	case v.lack == extract.LacksNothing || r.Error != "":
+	case v.lack == extract.TooSlow:
+		r.Error = "not all data of the page was taken: " + v.lack.String()
+	default:
 		r.Error = "the page has no document to take data from: " + v.lack.String()
 	}
-}
-
-// withoutData returns the completion of a page whose data could not be taken because of this
-// machine (extract.Lack.Passes). The page is requested again. After the last attempt the page
-// has failed, so that `crawler retry` queues it again, but its links are offered.
-func (v *visited) withoutData(links *linkSet, r *record.Record) frontier.Completion {
-	if links.err != nil {
-		return v.giveBackAfter(links.err)
-	}
-	v.tally.failed(v.item.Host, r.Error)
-	return v.withLinks(v.again(frontier.Handler, 0, r), links)
 }
 
 // countNotTaken counts a finished page whose data was not taken.
@@ -74,9 +70,9 @@ func (t *tally) countNotTaken(why extract.Lack) {
 }
 
 // TakeData extracts data from a document into a record: the fields of set (none if set is
-// nil) and, if withText is true, the main text. References are relative to base. If giveUp
-// returns true, TakeData stops early. giveUp is optional. TakeData returns the result for
-// each field.
+// nil) and, if withText is true, the main text. References are relative to base. TakeData calls
+// giveUp every few steps. If it returns true, TakeData soon ends with what it has found. giveUp
+// is optional. TakeData returns the result for each field.
 func TakeData(root *html.Node, base string, set *fields.Set, withText bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})

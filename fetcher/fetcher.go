@@ -240,8 +240,9 @@ type Crawl struct {
 
 	slots   slots         // a host holds a slot or a late slot while requests to it are under way
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
-	// documentTime is how long building a document, and taking data from it, may each take.
+	// documentTime is how long the turns of one page may take together, see effort.
 	documentTime time.Duration
+	onStep       func(url string) // called in giveUp; a test makes the work on a page slow with it
 
 	wake  chan struct{} // something may be due earlier than expected
 	feeds atomic.Int64  // calls of Hold that were not released yet
@@ -296,7 +297,7 @@ func New(config Config) (*Crawl, error) {
 		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:     make(chan struct{}, 1),
 
-		documentTime: documentTime,
+		documentTime: DocumentTime,
 	}
 	c.exact, _ = exact.ParseTexts(config.Exact) // withDefaults has checked it
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)

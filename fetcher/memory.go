@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
@@ -63,7 +62,7 @@ func (v *visited) hold(bytes int64) bool {
 	if v.share.TryGrow(bytes) {
 		return true
 	}
-	parsing := v.parsing
+	parsing := v.effort.parsing
 	v.endParsing()
 	return v.share.Grow(v.hard, bytes) == nil && (!parsing || v.beginParsing())
 }
@@ -96,50 +95,4 @@ func (g *growth) explain(err error) error {
 func (v *visited) keep(bytes int64) {
 	size := v.share.Size()
 	v.share.TryGrow(min(bytes, v.memory.Largest()) - size)
-}
-
-// takeReader waits until another body may be parsed. It returns false if requests were aborted.
-func (c *Crawl) takeReader() bool {
-	select {
-	case c.readers <- struct{}{}:
-	case <-c.hard.Done():
-		return false
-	}
-	if c.hard.Err() != nil {
-		<-c.readers
-		return false
-	}
-	return true
-}
-
-// beginParsing waits for the visit's turn to parse. It returns false if requests were aborted.
-func (v *visited) beginParsing() bool {
-	v.parsing = v.takeReader()
-	return v.parsing
-}
-
-// endParsing gives the turn back, if the visit has it.
-func (v *visited) endParsing() {
-	if v.parsing {
-		v.parsing = false
-		<-v.readers
-	}
-}
-
-// documentTime is how long building a document may take. Some pages are made to take
-// hours.
-const documentTime = 10 * time.Second
-
-// impatience returns a function that reports whether to give up building a document, or taking
-// data from it. The time begins with the first call, so that it does not count how long the
-// page waits for its turn and for memory.
-func (v *visited) impatience() func() bool {
-	var deadline time.Time
-	return func() bool {
-		now := time.Now()
-		if deadline.IsZero() {
-			deadline = now.Add(v.documentTime)
-		}
-		return v.hard.Err() != nil || now.After(deadline)
-	}
 }

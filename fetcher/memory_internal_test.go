@@ -21,6 +21,10 @@ func (c *Crawl) OccupyParsers() (release func()) {
 // SetDocumentTime replaces documentTime. It must be called before Run.
 func (c *Crawl) SetDocumentTime(d time.Duration) { c.documentTime = d }
 
+// OnStep sets a function that is called every few steps of the work on the page at url. It must
+// be called before Run.
+func (c *Crawl) OnStep(step func(url string)) { c.onStep = step }
+
 // MemoryTaken returns how many bytes of Config.Memory all visits hold.
 func (c *Crawl) MemoryTaken() int64 { return c.memory.Taken() }
 

@@ -72,6 +72,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		h.tally.answered.Store(true)
 		h.tally.bytes.Add(uint64(answer.WireBytes))
 		done = v.answered()
+		v.settleEffort()
 		answer.Release()
 	}
 	if done.Disposition == frontier.Finish {
@@ -131,7 +132,7 @@ type visited struct {
 	packed    int64         // bytes of the answer for the archive
 	data      int           // bytes of fields and text in the record
 	lack      extract.Lack  // why no data could be taken
-	parsing   bool          // the visit has its turn to parse
+	effort    effort        // on the content of the page
 	refused   []Refused     // refused links, for Config.OnRefused
 	edges     []record.Edge // all links, for Config.Edges
 	edgeBytes int64
@@ -268,11 +269,12 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r, visit: v}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	early := earlyLinks{visited: v, waits: true}
+	outcome := frontier.OK
 	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
 		nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
 		options := extract.Options{
 			Canon: v.cfg.Canon, Assets: v.cfg.Assets, ProductToken: v.token,
-			Hold: v.hold, Room: v.hold, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
+			Hold: v.hold, Room: v.hold, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 			OnRefused: links.refuseReference,
 		}
 		if v.cfg.OnPage == nil { // OnPage gets all links
@@ -291,6 +293,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		if early.failed || v.hard.Err() != nil { // the abort may be the reason for what is missing
 			return v.giveBack()
 		}
+		if v.lack == extract.TooSlow {
+			outcome = frontier.Handler // so that Retry queues the page again
+		}
 		stage.Judge.Begin()
 		page.document = document
 		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
@@ -299,9 +304,6 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		links.addDocument(document, nofollow)
 		if v.edgesCut {
 			r.Cut = append(r.Cut, "links")
-		}
-		if v.lack.Passes() {
-			return early.countIn(v.withoutData(&links, r))
 		}
 	}
 	if v.cfg.OnPage != nil {
@@ -319,7 +321,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if links.err != nil {
 		return v.giveBackAfter(links.err)
 	}
-	return early.countIn(v.finishedWith(&links, frontier.OK, r))
+	return early.countIn(v.finishedWith(&links, outcome, r))
 }
 
 // describe fills in the fields of the record that describe the body of the answer.

@@ -59,7 +59,8 @@ type Record struct {
 	Published  string   `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
 	Incomplete []string `json:"incomplete,omitempty"` // required fields that the page does not have
 	// NotTaken is why there are neither fields nor text although they were asked for: too_deep,
-	// too_large, too_heavy, too_slow or no_memory. It is empty if they were taken.
+	// too_large, too_heavy or too_slow. With too_slow, there may be some of them. It is empty if
+	// they were taken.
 	NotTaken string          `json:"not_taken,omitempty"`
 	Cut      []string        `json:"cut,omitempty"`    // fields, or "text", whose end was cut off
 	Text     string          `json:"text,omitempty"`   // the main text, paragraphs on lines of their own

@@ -116,7 +116,7 @@ const (
 func (l Lack) String() string {
 	return [...]string{
 		"nothing is missing", "more than 512 elements are open at once", "it would have more than 4 MiB of text",
-		"it could take too much memory", "it took too long to build", "there was no memory for it",
+		"it could take too much memory", "the page takes too long to read", "there was no memory for it",
 	}[l]
 }
 

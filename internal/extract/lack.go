@@ -5,7 +5,3 @@ package extract
 func (l Lack) Mark() string {
 	return [...]string{"", "too_deep", "too_large", "too_heavy", "too_slow", "no_memory"}[l]
 }
-
-// Passes reports whether the reason lies in this machine and not in the page, so that the
-// document may be built at another time.
-func (l Lack) Passes() bool { return l == TooSlow || l == NoRoom }

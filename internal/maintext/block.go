@@ -49,7 +49,9 @@ type page struct {
 	blocks   []block
 	wrappers []wrapper
 	cut      bool
-	hidden   bool // read elements that are not shown
+	hidden   bool        // read elements that are not shown
+	giveUp   func() bool // called once for every few nodes; may be nil
+	nodes    int         // read so far
 
 	// The block that is being read: current has its marks and counts, and line has its text.
 	current block
@@ -60,6 +62,10 @@ type page struct {
 // read adds the blocks below n.
 func (p *page) read(n *html.Node) {
 	for c := n.FirstChild; c != nil && !p.cut; c = c.NextSibling {
+		if p.nodes++; p.nodes%32 == 0 && p.giveUp != nil && p.giveUp() {
+			p.cut = true
+			return
+		}
 		switch c.Type {
 		case html.TextNode:
 			p.add(c.Data)

@@ -24,7 +24,7 @@ const MaxTextBytes = 1 << 20
 // Found is the result of Extract. Fields are empty if the page does not have the value.
 type Found struct {
 	Text      string // UTF-8; paragraphs, headings, list items and rows of tables on lines of their own
-	Cut       bool   // the end of Text is missing: see MaxTextBytes
+	Cut       bool   // the end of Text is missing: see MaxTextBytes and Extract
 	Lang      string // as the page names it: en, de-AT
 	Author    string // several authors are separated by commas
 	Published string // 2006-01-02, or RFC 3339 in UTC
@@ -49,8 +49,8 @@ func mustCompile(list ...string) *fields.Rules {
 }
 
 // Extract returns the main text of a document and the fields that the page names. It does
-// not change the document. If giveUp returns true, Extract stops looking for these fields,
-// and some may be missing. giveUp is optional.
+// not change the document. It calls giveUp every few steps. If giveUp returns true, Extract
+// soon ends: some of these fields may be missing, and the text is cut. giveUp is optional.
 func Extract(root *html.Node, giveUp func() bool) Found {
 	var found Found
 	for _, f := range named.For("").Extract(fields.Page{Root: root, GiveUp: giveUp}) {
@@ -65,11 +65,11 @@ func Extract(root *html.Node, giveUp func() bool) Found {
 			found.Published = values[0]
 		}
 	}
-	p := &page{wrappers: make([]wrapper, 1)}
+	p := &page{giveUp: giveUp, wrappers: make([]wrapper, 1)}
 	p.read(root)
 	p.end()
 	if len(p.blocks) == 0 { // a script shows the page
-		p = &page{wrappers: make([]wrapper, 1), hidden: true}
+		p = &page{giveUp: giveUp, wrappers: make([]wrapper, 1), hidden: true}
 		p.read(root)
 		p.end()
 	}

@@ -90,7 +90,7 @@ func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.T
 	if err != nil {
 		return nil, err
 	}
-	return crawl.TryHTML(config, body, url)
+	return crawl.TryHTML(cmd.Context(), config, body, url)
 }
 
 // trialJSON returns the value that --json prints: parts of the record, and the reasons
