@@ -227,6 +227,29 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	return true, awaitEnd(ctx, h.location.Dir)
 }
 
+// StoppedWorkers names the workers that StopWorkers asked to stop.
+type StoppedWorkers struct {
+	Left []string // workers that ended as after a signal
+	Died []string // workers that did not leave, and whose heartbeat has stopped
+}
+
+// StopWorkers asks all workers of a crawl in Redis to stop, as a signal does, and waits until they have
+// ended. It does not concern workers that join later. If ctx ends first, the workers stop nevertheless.
+func (h *Handle) StopWorkers(ctx context.Context) (stopped StoppedWorkers, err error) {
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
+	if err != nil {
+		return stopped, err
+	}
+	left, died, err := ses.engine.StopWorkers(ctx)
+	for _, w := range left {
+		stopped.Left = append(stopped.Left, w.Name)
+	}
+	for _, w := range died {
+		stopped.Died = append(stopped.Died, w.Name)
+	}
+	return stopped, errors.Join(err, ses.close())
+}
+
 // Records yields the committed records of the crawl as lines of JSON with their
 // line feeds. A URL has one record for each round: see Retry. Records stops after an error.
 func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {

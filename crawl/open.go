@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
@@ -206,6 +207,30 @@ func Delete(ctx context.Context, l Location) (keys int, err error) {
 		return 0, &LocationError{Crawl: l.String(), Problem: "an embedded crawl is removed with its directory"}
 	}
 	return server.Remove(ctx)
+}
+
+// Listed is a crawl in a list of crawls.
+type Listed struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`   // "running", "paused", "finished", "stopped", or why it cannot be opened
+	Pages   uint64 `json:"pages"`   // pages that were fetched
+	Queued  uint64 `json:"queued"`  // URLs that are queued or being fetched
+	Workers int    `json:"workers"` // workers that are alive
+}
+
+// List returns the crawls in a Redis, by name. It searches all keys of the database for 30 s at
+// most. If that was too short, complete is false. List does not use r.Name.
+func List(ctx context.Context, r Redis) (crawls []Listed, complete bool, err error) {
+	r.Name = "list"
+	backend, err := Location{Redis: &r}.backend()
+	if err != nil {
+		return nil, false, err
+	}
+	found, complete, err := redisstore.List(ctx, redisstore.Config{Redis: backend.(*engine.Server).Redis})
+	for _, c := range found {
+		crawls = append(crawls, Listed(c))
+	}
+	return crawls, complete, err
 }
 
 // RecordsFile returns the path of the file to which the records of the crawl in

@@ -88,6 +88,13 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	defer ses.engine.Relay(ctx)()
 	m := ses.monitor
 	m.stop.Store(&endRun)
+	go func() {
+		select {
+		case <-ses.engine.StopRequested():
+			endRun(ErrStopped)
+		case <-run.Done():
+		}
+	}()
 	defer c.endServing()
 	if ses.MaxTime > 0 {
 		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })

@@ -24,11 +24,11 @@ const guides = "../../docs/guide"
 // TestGuideCommandsRun runs the commands of each guide as a reader would. It runs all
 // blocks of a page that are marked sh, in order, in one shell and one empty directory. If
 // a block marked text follows directly, it must be the standard output of the commands.
-// Blocks marked console are for other terminals, such as those that start the servers,
-// and are not run. The test starts its own servers, and replaces the addresses on the
-// page by the addresses of these servers.
+// Blocks marked console are not run. A page starts its servers itself, in the background, except
+// Postgres and the Redis beside it, which the test starts. The test replaces the ports on the page
+// by free ones.
 func TestGuideCommandsRun(t *testing.T) {
-	for _, program := range []string{"bash", "jq"} {
+	for _, program := range []string{"bash", "jq", "python3"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
 			t.Fatal(err)
 		} else if err != nil {
@@ -106,6 +106,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // the servers of a page that failed
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -147,14 +148,44 @@ func guideServers(t *testing.T, dir string, steps []guideStep) *strings.Replacer
 		"127.0.0.1:6399":      func() string { return servers.Redis(t, servers.RedisOptions{}).Addr() },
 		"postgres:///crawler": func() string { return servers.Postgres(t, servers.PostgresOptions{}).DSN() },
 	} {
-		if strings.Contains(all.String(), name) {
-			address := start()
+		if strings.Contains(all.String(), name) || startsServer(all.String(), name) {
+			address := ""
+			if startsServer(all.String(), name) {
+				address = freeAddress(t)
+				host, port, _ := strings.Cut(name, ":")
+				_, free, _ := strings.Cut(address, ":")
+				pairs = append(pairs, "--directory site "+port, "--directory site "+free, "--bind "+host+" --port "+port, "--bind "+host+" --port "+free)
+			} else {
+				address = start()
+			}
 			pairs = append(pairs, name, address)
 			// A crawl's directory is named after its host and port.
 			pairs = append(pairs, strings.Replace(name, ":", "_", 1), strings.Replace(address, ":", "_", 1))
 		}
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// startsServer reports whether commands start the server with an address.
+func startsServer(commands, address string) bool {
+	host, port, _ := strings.Cut(address, ":")
+	for _, command := range []string{"--directory site " + port, "testweb .*--listen " + address, "redis-server --bind " + host + " --port " + port} {
+		if regexp.MustCompile(command).MatchString(commands) {
+			return true
+		}
+	}
+	return false
+}
+
+// freeAddress returns an address of loopback that is free now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // listen serves on a free port of loopback until the test ends.

@@ -216,6 +216,7 @@ func newStore(cfg Config) *Store {
 	s := &Store{cfg: cfg}
 	s.forgetKeys()
 	s.life, s.end = context.WithCancelCause(context.Background())
+	s.stopRequested = make(chan struct{})
 	s.close = sync.OnceValue(func() error {
 		s.background.stop()
 		return errors.Join(s.client.Close(), s.ledger.close())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -42,6 +43,8 @@ type heartbeat struct {
 	self  Worker // without the values that change
 	owned int    // number of its partitions
 	acked string // packed form of acknowledged, as last stored on the server
+
+	stopRequested chan struct{} // closed when another process has asked this worker to stop
 }
 
 // enrol registers this process as a worker, with a number of its own.
@@ -79,7 +82,7 @@ func (s *Store) beatOn(ctx context.Context) {
 	for sleep(ctx, beatEvery) == nil {
 		err := s.beat(ctx)
 		if err == nil {
-			err = s.nameLosses(ctx)
+			err = errors.Join(s.readStop(ctx), s.nameLosses(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.DebugContext(ctx, "no heartbeat", "err", err)
@@ -89,6 +92,9 @@ func (s *Store) beatOn(ctx context.Context) {
 	defer cancel()
 	if err := s.nameLosses(ctx); err != nil {
 		s.cfg.Logger.DebugContext(ctx, "lost items not named", "err", err)
+	}
+	if err := s.client.HDel(ctx, s.cfg.stopKey(), strconv.Itoa(s.number)).Err(); err != nil {
+		s.cfg.Logger.DebugContext(ctx, "stop request not removed", "err", err)
 	}
 	if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
 		s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)

@@ -39,6 +39,7 @@ type Config struct {
 	Dir       string        // keeps the set for later runs, and is created if necessary; empty means none
 	Settings                // must be the settings of Dir, if it exists
 	Canon     canon.Options // canonical form of URLs
+	Base      string        // an absolute URL to which lines can be relative; empty means none
 	Canonical bool          // write canonical URLs instead of the lines themselves
 	Null      bool          // lines end with a zero byte, not with a newline
 	SetBytes  func(uint64)  // called with the size of the set when the size changes; can be nil
@@ -67,6 +68,11 @@ func Run(ctx context.Context, cfg Config, input io.Reader, out, faults io.Writer
 	}
 	if s.canon, err = canon.New(cfg.Canon); err != nil {
 		return nil, err
+	}
+	if cfg.Base != "" {
+		if s.base, err = s.canon.Parse(cfg.Base); err != nil {
+			return nil, fmt.Errorf("dedup: Base: %w", err)
+		}
 	}
 	cfg.Form = s.canon.Form()
 	key := bloomstore.NewKey()

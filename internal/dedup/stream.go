@@ -33,6 +33,7 @@ const (
 type stream struct {
 	cfg    Config
 	canon  *canon.Canonicalizer
+	base   canon.URL // lines can be relative to it; the zero value means that they cannot be relative
 	hasher bloomstore.Hasher
 	seen   seen
 	keep   *store // nil means that seen URLs are forgotten when the run ends
@@ -145,7 +146,7 @@ func (s *stream) line(line []byte) {
 		s.fault(fmt.Errorf("not UTF-8: %.120q", text))
 		return
 	}
-	url, err := s.canon.Parse(text)
+	url, err := s.canon.Join(s.base, text)
 	if err != nil {
 		if strings.TrimSpace(text) == "" {
 			s.result.Empty++

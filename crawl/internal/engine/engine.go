@@ -148,6 +148,11 @@ type Upkeep interface {
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 	// Relay exchanges keys between the exact set and the queue until stop is called.
 	Relay(ctx context.Context) (stop func())
+	// StopRequested returns a channel that is closed when StopWorkers of another process asks this
+	// worker to stop. It is nil if the crawl is embedded.
+	StopRequested() <-chan struct{}
+	// StopWorkers asks all workers of a crawl in Redis to stop, and waits: see redisstore.Store.
+	StopWorkers(ctx context.Context) (left, died []redisstore.Worker, err error)
 	// CancelWait unblocks a Close that waits for Postgres.
 	CancelWait()
 	// Err returns the error that made the engine unusable, or nil.

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
@@ -144,6 +145,14 @@ func (l *localEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, 
 // FilterLayers implements Filter.
 func (l *localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
 	return l.Store.FilterLayers(), nil
+}
+
+// StopRequested implements Upkeep. The process of an embedded crawl is stopped through its socket.
+func (*localEngine) StopRequested() <-chan struct{} { return nil }
+
+// StopWorkers implements Upkeep.
+func (*localEngine) StopWorkers(context.Context) (left, died []redisstore.Worker, err error) {
+	return nil, nil, errors.New("an embedded crawl has no other workers")
 }
 
 // ExactKeys implements Upkeep. An embedded crawl has its exact keys in the store.

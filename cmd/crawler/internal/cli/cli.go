@@ -108,6 +108,7 @@ many new URLs its filter probably dropped.
 		Version:       version(),
 	}
 	root.SetVersionTemplate(versionLine())
+	root.SetUsageTemplate(usageTemplate(root))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &flagError{err} })
 	root.SetIn(s.in)
 	root.SetOut(s.out)
@@ -125,7 +126,7 @@ many new URLs its filter probably dropped.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s))
 	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newLinks(s), newExport(s)}
 	sizes, benchmarks := size.Command(liveFilter), bench.Command(version())

@@ -55,7 +55,8 @@ Of URLs that were being printed at the moment of a kill some are printed twice;
 none is lost.`,
 		Example: `  crawler dedup < urls.txt > new.txt
   tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
-  crawler dedup --exact --print canonical < urls.txt`,
+  crawler dedup --exact --print canonical < urls.txt
+  cut -d ' ' -f 7 access.log | crawler dedup --base https://example.org/ --print canonical`,
 		// Args also checks the flags, because an error of Args counts as a fault of the
 		// command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -83,6 +84,17 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
 	f.BoolVar(&o.config.Exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
 	o.form.addTo(f)
+	f.StringVar(&o.config.Base, "base", "", "lines can be relative to `URL`: for logs of paths, https://example.org/")
+	restrict.Check(f, "base", func(text string) error {
+		c, err := canon.New(canon.Options{})
+		if err == nil {
+			_, err = c.Parse(text)
+		}
+		if err != nil {
+			return fmt.Errorf("want an http or https URL: %w", err)
+		}
+		return nil
+	})
 	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
 	f.BoolVarP(&o.config.Null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
 	restrict.Within(f, "urls", &o.urls, 1, maxKeys, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
@@ -163,6 +175,13 @@ func runDedup(ctx context.Context, cfg dedup.Config, input io.Reader, out, repor
 	result, err := dedup.Run(ctx, cfg, input, out, report)
 	if result != nil {
 		printDedup(report, cfg.Settings, result, time.Since(begun))
+	}
+	if err == nil && result != nil && result.Malformed > 0 && result.New+result.Seen == 0 {
+		hint := ""
+		if cfg.Base == "" {
+			hint = "; if they are paths, name the site with --base URL"
+		}
+		return &exitError{exitFailed, fmt.Errorf("no line is a URL%s", hint)}
 	}
 	if other, is := errors.AsType[*dedup.SettingsError](err); is { // another process created the directory since the check
 		return otherSettings(cfg.Dir, other.Stored, other.Given)

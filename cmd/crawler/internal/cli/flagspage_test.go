@@ -103,7 +103,7 @@ func listFlags(b *strings.Builder, flags *pflag.FlagSet, ofCrawl bool) {
 		case f.Name == "memory" && strings.Contains(f.Usage, "everything but the filter"): // the flag of crawl and try
 			shown.Usage += " (default an eighth of the machine's, 256MiB to 2GiB)"
 		}
-		head, text := describe(&shown)
+		head, text := describe(&shown, fixedNames)
 		head = strings.Trim(head, "* ")
 		item := "`" + head + "`"
 		if ofCrawl && slices.Contains(fixedNames, f.Name) {

@@ -41,7 +41,7 @@ func addSections(cmd *cobra.Command, sections []section) {
 		}
 		for _, sec := range sections {
 			fmt.Fprintf(w, "\n%s:\n", sec.title)
-			writeFlags(w, sec.flags)
+			writeFlags(w, sec.flags, fixedNames)
 		}
 		fmt.Fprintf(w, `
 * fixed when the crawl is created: a later run need not repeat it, and is
@@ -77,13 +77,25 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// writeFlags lists flags, each with its description and its default.
-func writeFlags(w io.Writer, flags *pflag.FlagSet) {
+// usageTemplate is cobra's template for the help of a command, with the flags as writeFlags lists them.
+func usageTemplate(of *cobra.Command) string {
+	cobra.AddTemplateFunc("listFlags", func(flags *pflag.FlagSet) string {
+		var text strings.Builder
+		writeFlags(&text, flags, nil)
+		return text.String()
+	})
+	return strings.NewReplacer(".LocalFlags.FlagUsages", "listFlags .LocalFlags", ".InheritedFlags.FlagUsages", "listFlags .InheritedFlags").
+		Replace(of.UsageTemplate())
+}
+
+// writeFlags lists flags, each with its description and its default. The flags whose names are in
+// marked get a star.
+func writeFlags(w io.Writer, flags *pflag.FlagSet, marked []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		head, text := describe(f)
+		head, text := describe(f, marked)
 		if len(head) >= helpColumn-1 {
 			fmt.Fprintln(w, head)
 			head = ""
@@ -96,7 +108,7 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 }
 
 // describe returns the name of a flag with its placeholder, and its description.
-func describe(f *pflag.Flag) (head, text string) {
+func describe(f *pflag.Flag, marked []string) (head, text string) {
 	placeholder, text := pflag.UnquoteUsage(f)
 	// A placeholder with a colon after it is not part of the sentence, so it is removed.
 	text = strings.TrimPrefix(text, placeholder+": ")
@@ -109,7 +121,7 @@ func describe(f *pflag.Flag) (head, text string) {
 		placeholder = "TIME"
 	}
 	mark, short := " ", "    "
-	if slices.Contains(fixedNames, f.Name) {
+	if slices.Contains(marked, f.Name) {
 		mark = "*"
 	}
 	if f.Shorthand != "" {

@@ -26,21 +26,29 @@ type sharedFlags struct {
 // connectionFlags are the names of the flags in sharedFlags.
 var connectionFlags = append([]string{"redis", "name", "redis-ca", "redis-password-file"}, postgresNames...)
 
+// serverFlags are the names of the flags that addServerTo declares.
+var serverFlags = []string{"redis", "redis-ca", "redis-password-file"}
+
 func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
+	f.addServerTo(flags)
 	flags.StringVar(&f.name, "name", "", "the crawl's `NAME` in that Redis")
-	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
-	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
 	f.postgresFlags.addTo(flags)
-	restrict.Check(flags, "redis", func(text string) error {
-		if _, err := redisstore.ParseURL(text); err != nil {
-			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS or unix:///PATH: %w", err)
-		}
-		return nil
-	})
 	restrict.Check(flags, "name", func(text string) error {
 		if !isCrawlName(text) {
 			return errors.New("want " + crawlNameWords)
+		}
+		return nil
+	})
+}
+
+// addServerTo declares the flags that select a Redis.
+func (f *sharedFlags) addServerTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
+	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
+	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
+	restrict.Check(flags, "redis", func(text string) error {
+		if _, err := redisstore.ParseURL(text); err != nil {
+			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS or unix:///PATH: %w", err)
 		}
 		return nil
 	})

@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newPause returns the command that pauses a crawl, so that it starts no more requests.
@@ -64,23 +67,44 @@ func (at location) paused(paused, wasPaused, running bool) string {
 
 // newStop returns the command that stops a running crawl as Ctrl-C does.
 func newStop(s streams) *cobra.Command {
-	var dir string
+	var crawl target
 	cmd := &cobra.Command{
-		Use:   "stop [--dir DIR]",
+		Use:   "stop [--dir DIR | --redis URL --name NAME]",
 		Short: "Stop a running crawl, as Ctrl-C does",
 		Long: `Stop a running crawl, as Ctrl-C does: what is under way finishes, nothing is
-lost, and the command returns when the crawl has ended.`,
+lost, and the command returns when the crawl has ended. With --redis it stops all
+workers of the crawl, wherever they run, and says how many; workers that are
+started later are not concerned.`,
 		Args: cobra.NoArgs,
 	}
-	addDir(cmd, &dir)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return withDirectory(cmd.Context(), dir, func(ctx context.Context, c *attached) error {
-			ran, err := c.Stop(ctx)
-			if err == nil && !ran {
-				_, err = fmt.Fprintf(s.out, "%s: not running\n", c.at)
-			}
-			return err
-		})
-	}
+	crawl.addTo(cmd)
+	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
+		if c.at.Redis != nil {
+			return stopWorkers(ctx, s, c)
+		}
+		ran, err := c.Stop(ctx)
+		if err == nil && !ran {
+			_, err = fmt.Fprintf(s.out, "%s: not running\n", c.at)
+		}
+		return err
+	})
 	return cmd
+}
+
+// stopWorkers stops all workers of a crawl in Redis.
+func stopWorkers(ctx context.Context, s streams, c *attached) error {
+	stopped, err := c.StopWorkers(ctx)
+	said := "not running"
+	if n := len(stopped.Left); n > 0 {
+		said = fmt.Sprintf("%s stopped: %s", human.Plural(uint64(n), "worker"), strings.Join(stopped.Left, ", "))
+	}
+	if n := len(stopped.Died); n > 0 {
+		said = strings.TrimPrefix(said+"; ", "not running; ") + fmt.Sprintf("%s did not answer: %s; their hosts are free when their leases have expired",
+			human.Plural(uint64(n), "worker"), strings.Join(stopped.Died, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %s\n", c.at, said)
+	return err
 }
