@@ -55,7 +55,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if exit.err != nil {
 		for line := range strings.Lines(exit.err.Error()) {
-			fmt.Fprintf(s.err, "crawler: %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(s.err, "crawler: %s\n", plainWords(strings.TrimSuffix(line, "\n")))
 		}
 		if exit.code == exitUsage {
 			fmt.Fprintf(s.err, "Try '%s --help'.\n", cmd.CommandPath())

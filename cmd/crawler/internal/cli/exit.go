@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -59,4 +61,14 @@ func signalCode(ctx context.Context) int {
 		return exitTerm
 	}
 	return exitInt
+}
+
+// packagePrefix matches the name of a package at the beginning of an error, or of its cause.
+var packagePrefix = regexp.MustCompile(`(^|: )(?:(?:crawl|fetcher|record|frontier|localstore|redisstore|redisbits|membits|pgstore|canon|durable): )+`)
+
+// plainWords returns a line of an error for people: without the names of packages, and with each part
+// once where an error and its cause begin with the same words.
+func plainWords(line string) string {
+	parts := strings.Split(packagePrefix.ReplaceAllString(line, "$1"), ": ")
+	return strings.Join(slices.Compact(parts), ": ")
 }

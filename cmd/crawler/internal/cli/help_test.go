@@ -36,3 +36,19 @@ func TestHelpsAreWrapped(t *testing.T) {
 		t.Errorf("%d commands have flags, want 15 or more", seen)
 	}
 }
+
+// TestPlainWords: an error for people has no names of packages, and says nothing twice.
+func TestPlainWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"x on redis://h: frontier: store unavailable: dial tcp h: connection refused": "x on redis://h: store unavailable: dial tcp h: connection refused",
+		"redisstore: frontier: store unavailable":                                     "store unavailable",
+		"localstore: open c: c: no such file":                                         "open c: c: no such file",
+		"http://a.test/: http://a.test/: port 1 is not requested":                     "http://a.test/: port 1 is not requested",
+		"ask the crawl that runs in c: EOF":                                           "ask the crawl that runs in c: EOF",
+		"--redis: want a URL":                                                         "--redis: want a URL",
+	} {
+		if got := plainWords(line); got != want {
+			t.Errorf("plainWords(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
