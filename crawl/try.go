@@ -44,8 +44,9 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 		return nil, err
 	}
 	visit := trialVisit{plan: p}
+	spelling := target.String()
 	for range maxTrialRedirects {
-		answer, err := visit.page(ctx, target)
+		answer, err := visit.page(ctx, target, spelling)
 		if err != nil {
 			return nil, fmt.Errorf("try %s: %w", target, err)
 		}
@@ -56,6 +57,9 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 		next := answer.RedirectTo
 		answer.Release()
 		if target, err = p.canon.Join(target, next); err != nil {
+			return nil, fmt.Errorf("try %s: redirect to %q: %w", url, next, err)
+		}
+		if spelling, err = canon.Spell(spelling, next); err != nil {
 			return nil, fmt.Errorf("try %s: redirect to %q: %w", url, next, err)
 		}
 	}
@@ -83,10 +87,10 @@ type trialVisit struct {
 	asked bool // a request was made
 }
 
-// page requests a page, unless robots.txt forbids it.
-func (v *trialVisit) page(ctx context.Context, url canon.URL) (*get.Response, error) {
+// page requests a page in the given spelling, unless robots.txt forbids it.
+func (v *trialVisit) page(ctx context.Context, url canon.URL, spelling string) (*get.Response, error) {
 	if rules := v.hosts.rules(v.Fixed.Robots, v.policy); !rules(v.canon.HostKey(url)).IgnoreRobots {
-		allowed, err := v.allowed(ctx, url)
+		allowed, err := v.allowed(ctx, url, spelling)
 		if err != nil {
 			return nil, err
 		}
@@ -94,11 +98,11 @@ func (v *trialVisit) page(ctx context.Context, url canon.URL) (*get.Response, er
 			return nil, ErrRobots
 		}
 	}
-	return v.get(ctx, get.Request{URL: url.String()})
+	return v.get(ctx, get.Request{URL: spelling})
 }
 
-// allowed reports whether robots.txt allows a URL.
-func (v *trialVisit) allowed(ctx context.Context, url canon.URL) (bool, error) {
+// allowed reports whether robots.txt allows a spelling of a URL.
+func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string) (bool, error) {
 	at, next := canon.URL{}, url.Origin()+"/robots.txt"
 	for range 1 + robots.MaxRedirects {
 		var err error
@@ -115,7 +119,7 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL) (bool, error) {
 		answer.Release()
 		switch {
 		case meaning == robots.Found:
-			allowed, _ := rules.Allowed(url.Path())
+			allowed, _ := rules.Allowed(canon.SpelledPath(spelling))
 			return allowed, nil
 		case meaning == robots.Unreachable:
 			return false, fmt.Errorf("robots.txt: status %d", answer.Status)

@@ -24,7 +24,7 @@ type Archive interface {
 }
 
 // finish returns the frontier.Completion that reports the outcome of the item. Its function
-// Record first writes the page's answer to the archive and the page's links to Config.Edges,
+// Record first writes the page's answers to the archive and the page's links to Config.Edges,
 // and then the record r.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
@@ -37,21 +37,30 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 			return write(links)
 		}
 	}
-	if v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil || !v.cfg.Archive.Wants(v.answer) {
+	packed, err := v.pack()
+	if err != nil {
+		return v.giveBackAfter(err)
+	}
+	if packed == nil && len(v.earlier) == 0 {
 		return done
 	}
-	packed, err := warc.Pack(v.item.URL, v.answer.Wire)
-	if err != nil {
-		return v.giveBackAfter(fmt.Errorf("pack the answer of %s: %w", v.item.URL, err))
+	if packed != nil {
+		v.packed += int64(packed.Len())
 	}
-	v.packed = int64(packed.Len())
 	write := done.Record
 	done.Record = func(links frontier.LinkCounts) error {
-		place, err := v.cfg.Archive.Append(packed)
-		if err != nil {
-			return err
+		for _, answer := range v.earlier {
+			if _, err := v.cfg.Archive.Append(answer); err != nil {
+				return err
+			}
 		}
-		r.WARC, r.WARCOffset = place.File, place.Offset
+		if packed != nil {
+			place, err := v.cfg.Archive.Append(packed)
+			if err != nil {
+				return err
+			}
+			r.WARC, r.WARCOffset = place.File, place.Offset
+		}
 		return write(links)
 	}
 	return done

@@ -43,6 +43,8 @@ type holding struct {
 	keeping  sync.WaitGroup         // the goroutines and timers of keep
 	coming   chan topUp             // the result of a prefetch under way, or nil
 
+	takingSlot sync.Mutex // held during takeSlot; taken before mu
+
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host

@@ -54,8 +54,11 @@ func (s *slots) resize(concurrency int) {
 	s.late.resize(late)
 }
 
-// takeSlot waits for a slot of this host, unless the host has one already. Only run calls it.
+// takeSlot waits for a slot of this host, unless the host has one already. While one caller waits,
+// other callers wait for its result.
 func (h *holding) takeSlot(stop context.Context) error {
+	h.takingSlot.Lock()
+	defer h.takingSlot.Unlock()
 	if stop.Err() != nil {
 		return errStop
 	}

@@ -39,9 +39,17 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 			return nil, errStop
 		}
 	}
+	if end, err = h.beginRequest(stop, next); err != nil {
+		<-h.room
+	}
+	return end, err
+}
+
+// beginRequest is begin for a caller that has its places in h.room and h.asks. After an error the
+// place in h.asks is given back.
+func (h *holding) beginRequest(stop context.Context, next turn) (end func(), err error) {
 	if err := h.takeTurn(stop, next); err != nil {
 		<-h.asks
-		<-h.room
 		return nil, err
 	}
 	stopTiming := h.timeRequest()

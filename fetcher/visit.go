@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/budget"
@@ -31,50 +32,18 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		h.mu.Unlock()
 		<-h.room
 	}()
-	stage.Fetch.Begin()
-	at := time.Now()
-	started := func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		at = time.Now()
-		h.host.Start(at)
-	}
-	sent := func() { // may run in another goroutine, while the code below runs
-		reserved := h.reserve(delay)
-		h.mu.Lock()
-		at = reserved
-		h.mu.Unlock()
-		pause(h.stopping, time.Until(reserved)) // after a stop, permit refuses the request
-	}
 	start := sync.OnceFunc(func() { close(began) })
-	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
-	defer share.Release()
-	h.tally.requests.Add(1)
-	grow := growth{share: share}
-	answer, err := h.cfg.Client.Get(h.hard, h.request(item, get.Request{
-		URL: item.URL, Header: h.rules.Header, Private: private, Sent: sent, Permit: h.permit,
-		Started: func() { started(); start() },
-		Grow:    grow.grow,
-	}))
-	err = grow.explain(err)
+	v := visited{holding: h, item: item, url: url, private: private, asked: []string{item.URL}}
+	v.share, _ = h.memory.Take(h.hard, 0) // an empty share never waits
+	defer func() { v.share.Release() }()
+	err := v.request(delay, start)
 	start()
-	h.noteAnswer(answer, err)
-	h.noteHost(err)
 	requestDone()
-
-	h.mu.Lock()
-	v := visited{holding: h, item: item, url: url, at: at, answer: answer, share: share}
-	h.mu.Unlock()
-	var done frontier.Completion
-	if err != nil {
-		done = v.failed(err)
-	} else {
-		h.tally.answered.Store(true)
-		h.tally.bytes.Add(uint64(answer.WireBytes))
-		done = v.answered()
-		v.settleEffort()
-		answer.Release()
+	done := v.completion(err)
+	for v.next != "" {
+		done = v.askAgain()
 	}
+	done = v.withEarlier(done)
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
 		h.tally.countNotTaken(v.lack)
@@ -100,6 +69,60 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	}
 }
 
+// request makes one request, for the last spelling in v.asked, and sets v.answer. The time between
+// the previous request to the host and this one is at least the argument delay. When the request
+// starts, request calls the function started.
+func (v *visited) request(delay time.Duration, started func()) error {
+	stage.Fetch.Begin()
+	setStart := func(at time.Time) { // may run in another goroutine
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.at = at
+	}
+	setStart(time.Now())
+	grow := growth{share: v.share}
+	v.tally.requests.Add(1)
+	answer, err := v.cfg.Client.Get(v.hard, v.holding.request(v.item, get.Request{
+		URL: v.spelling(), Header: v.rules.Header, Private: v.private, Permit: v.permit, Grow: grow.grow,
+		Started: func() {
+			setStart(v.start())
+			started()
+		},
+		Sent: func() {
+			reserved := v.reserve(delay)
+			setStart(reserved)
+			pause(v.stopping, time.Until(reserved)) // after a stop, permit refuses the request
+		},
+	}))
+	err = grow.explain(err)
+	v.answer = answer
+	v.noteAnswer(answer, err)
+	v.noteHost(err)
+	return err
+}
+
+// start notes that a request to the host starts now.
+func (h *holding) start() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	h.host.Start(now)
+	return now
+}
+
+// completion returns the completion after the last request, whose error is err. If v.next is set,
+// another request must follow instead.
+func (v *visited) completion(err error) frontier.Completion {
+	if err != nil {
+		return v.failed(err)
+	}
+	v.tally.answered.Store(true)
+	v.tally.bytes.Add(uint64(v.answer.WireBytes))
+	defer v.answer.Release()
+	defer v.settleEffort()
+	return v.answered()
+}
+
 // noteAnswer updates the state of the host with the result of a request.
 func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.mu.Lock()
@@ -120,12 +143,18 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.changed = true
 }
 
-// visited is a visit whose request is over.
+// visited is a visit, with the answer to its last request.
 type visited struct {
 	*holding
-	item frontier.Item
-	url  canon.URL
-	at   time.Time // when the request started
+	item    frontier.Item
+	url     canon.URL
+	private bool      // requests get the private headers
+	at      time.Time // when the last request started; guarded by holding.mu
+
+	asked   []string       // the spellings of url that were requested; see respell
+	next    string         // the spelling to request now; empty if the answer counts
+	earlier []*warc.Packed // answers of earlier spellings, for the archive
+	before  *linkSet       // links of pages that were followed by another spelling; nil means none
 
 	answer    *get.Response // nil means that there was no answer
 	share     *budget.Share // of the memory
@@ -223,8 +252,8 @@ func (v *visited) failed(err error) frontier.Completion {
 		v.awaitMachine(err)
 		return v.giveBack()
 	}
-	r := v.newRecord(v.item, v.at)
-	r.DurationMS = milliseconds(time.Since(v.at))
+	r := v.newVisitRecord()
+	r.DurationMS = milliseconds(time.Since(v.startedAt()))
 	r.Error = err.Error()
 	if fault.Retry {
 		// The request counts as an attempt even if the server closed a kept connection.
@@ -239,7 +268,7 @@ func (v *visited) failed(err error) frontier.Completion {
 // answered returns the completion of an item whose request had an answer.
 func (v *visited) answered() frontier.Completion {
 	answer := v.answer
-	r := v.newRecord(v.item, v.at)
+	r := v.newVisitRecord()
 	r.Attempts++
 	r.Status = answer.Status
 	r.DurationMS = milliseconds(answer.Duration)
@@ -346,12 +375,27 @@ func (v *visited) giveBack() frontier.Completion {
 	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 }
 
-// redirected offers the target of a redirect. If a seed redirects, its target is a seed too.
+// redirected offers the target of a redirect. If a seed redirects, its target is a seed too. If the
+// target is another spelling of the item's URL, redirected sets v.next.
 func (v *visited) redirected(r *record.Record) frontier.Completion {
 	answer := v.answer
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
 	if answer.RedirectTo != "" {
 		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
+		if err == nil && target == v.url {
+			why := v.respell(v.spelling(), answer.RedirectTo)
+			if why == nil {
+				return v.respelled()
+			}
+			if errors.Is(why, errStop) {
+				return v.giveBack()
+			}
+			r.Error = why.Error()
+			if _, forbidden := errors.AsType[*robotsError](why); forbidden {
+				r.RedirectTo = target.String()
+				return v.finish(frontier.Robots, r)
+			}
+		}
 		if err != nil {
 			links.refuseReference(answer.RedirectTo, err)
 		} else {

@@ -44,6 +44,7 @@ type Record struct {
 	LinksFound   uint64    `json:"links_found"`
 	LinksAdded   uint64    `json:"links_added"`
 	RedirectTo   string    `json:"redirect_to,omitempty"`
+	Spelling     string    `json:"spelling,omitempty"` // of URL in the last request, if it differs from URL
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
 	Error        string    `json:"error,omitempty"`
