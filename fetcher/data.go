@@ -76,7 +76,7 @@ func (t *tally) countNotTaken(why extract.Lack) {
 func TakeData(root *html.Node, base string, set *fields.Set, withText bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})
-		r.Fields, r.Incomplete, r.Cut = fields.JSON(all), fields.Missing(all), fields.Cut(all)
+		r.Fields, r.Incomplete, r.Cut = fields.JSON(all), fields.Missing(all), append(r.Cut, fields.Cut(all)...)
 	}
 	if withText {
 		found := maintext.Extract(root, giveUp)

@@ -1,14 +1,13 @@
 package fetcher
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -260,8 +259,8 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 		h.noteOrigin(origin, failures)
 	}()
 	before := h.host.Delay()
-	if robots.FromStatus(answer.Status) == robots.Found && !readable(answer) {
-		state.Failed(time.Now(), answer.Damage.Error()) // rules may be missing
+	if why := cmp.Or(answer.Cut, answer.Damage); why != nil && robots.FromStatus(answer.Status) == robots.Found {
+		state.Failed(time.Now(), why.Error()) // rules may be missing
 	} else {
 		state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
 	}
@@ -275,13 +274,6 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	h.host.CrawlDelay(longest)
 	h.changed = true
 	return h.host.Delay() > before
-}
-
-// readable reports whether the body of an answer is complete. A body in an unknown content
-// coding is readable if it is text.
-func readable(answer *get.Response) bool {
-	text := errors.Is(answer.Damage, get.ErrCoding) && utf8.Valid(answer.Body) && bytes.IndexByte(answer.Body, 0) < 0
-	return answer.Damage == nil || text
 }
 
 // robotsFailed stores that a request for robots.txt failed.

@@ -387,8 +387,7 @@ func TestStaleRobotsFails(t *testing.T) {
 }
 
 // TestDamagedRobotsFails: a robots.txt that could not be unpacked completely counts as
-// failed, because rules may be missing. An unknown content coding is accepted if the body is
-// text.
+// failed, because rules may be missing. Plain text is accepted under each content coding.
 func TestDamagedRobotsFails(t *testing.T) {
 	const rules = "User-agent: *\nDisallow: /private\n"
 	var packed bytes.Buffer
@@ -401,7 +400,7 @@ func TestDamagedRobotsFails(t *testing.T) {
 	}{
 		"gzip":          {"gzip", packed.String(), frontier.Robots},
 		"gzip, cut":     {"gzip", packed.String()[:packed.Len()/2], frontier.Network},
-		"br, damaged":   {"br", rules, frontier.Network},
+		"br, plain":     {"br", rules, frontier.Robots},
 		"deflate":       {"deflate", "\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d", frontier.Network},
 		"unknown, text": {"utf-8", rules, frontier.Robots},
 		"unknown, NUL":  {"none", "\x00" + rules, frontier.Network},

@@ -128,12 +128,21 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
+	if err == nil && answer.Cut != nil {
+		h.host.Cut(now, random)
+		h.changed = true
+		return
+	}
 	if err == nil {
 		h.host.Answered(now, answer.Latency, answer.Status, answer.RetryAfter, random)
 		h.changed = h.changed || h.host.BackoffUntil().After(now)
 		return
 	}
 	switch fault := get.Classify(err); {
+	case fault.Answered && fault.Retry:
+		h.host.Cut(now, random)
+	case fault.Answered:
+		h.host.Heard()
 	case fault.Aborted, fault.Stale, !fault.Retry, fault.Local:
 	case fault.Host:
 		h.host.Failed(now, random)
@@ -265,7 +274,11 @@ func (v *visited) failed(err error) frontier.Completion {
 	return v.finish(fault.Outcome, r)
 }
 
-// answered returns the completion of an item whose request had an answer.
+// earlyEnd begins the error of a record whose body ended early.
+const earlyEnd = "the body ends early: "
+
+// answered returns the completion of an item whose request had an answer. A body that ends
+// early is requested once more. If it was not the first attempt, what arrived is kept.
 func (v *visited) answered() frontier.Completion {
 	answer := v.answer
 	r := v.newVisitRecord()
@@ -279,6 +292,16 @@ func (v *visited) answered() frontier.Completion {
 		r.Error = "status " + statusText(answer.Status)
 		v.tally.failed(v.item.Host, r.Error)
 		return v.again(outcome, min(answer.RetryAfter, v.policy.MaxRetryAfter), r)
+	}
+	if answer.Damage != nil {
+		r.Error = answer.Damage.Error()
+	}
+	if answer.Cut != nil {
+		r.Error = earlyEnd + answer.Cut.Error()
+		if v.item.Attempts == 0 && v.cfg.Retries > 0 {
+			v.tally.failed(v.item.Host, earlyEnd+causeOf(answer.Cut))
+			return v.again(frontier.Network, 0, r)
+		}
 	}
 	switch {
 	case outcome == frontier.OK && v.item.Class == frontier.Sitemap:
@@ -357,8 +380,8 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 func (v *visited) describe(r *record.Record) {
 	stage.Record.Begin()
 	r.Bytes, r.Truncated = int64(len(v.answer.Body)), v.answer.Truncated
-	if v.answer.Damage != nil {
-		r.Error = v.answer.Damage.Error()
+	if v.answer.Cut != nil || v.answer.Damage != nil {
+		r.Cut = append(r.Cut, "body")
 	}
 	digest := sha256.Sum256(v.answer.Body)
 	r.Digest = "sha256:" + hex.EncodeToString(digest[:])

@@ -221,6 +221,7 @@ const (
 	Robots      Outcome = "robots"       // robots.txt disallows it
 	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
 	Type        Outcome = "type"         // an unwanted content type; the body was not read
+	Coding      Outcome = "coding"       // the body cannot be unpacked: its content coding is unknown, or not what was sent
 
 	ServerError Outcome = "server_error" // 5xx, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
@@ -234,7 +235,7 @@ const (
 // other code decides this; see docs/reference/url-states.md.
 func (o Outcome) State() State {
 	switch o {
-	case OK, Redirect, ClientError, Robots, Address, Type:
+	case OK, Redirect, ClientError, Robots, Address, Type, Coding:
 		return Done
 	case ServerError, Throttled, Network, HostDead, WorkerLost, Handler:
 		return Failed

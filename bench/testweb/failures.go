@@ -114,14 +114,14 @@ func asDate(now time.Time) (header string, wait time.Duration) {
 
 // resets is a hardship: for three pages of each host, the server breaks the connection,
 // before the first byte or in the middle of the body. One of the pages fails in all four
-// attempts of a correct crawl, and the others fail twice. So a host fails at most eight times
+// attempts of a correct crawl, and the others fail at most twice. So a host fails at most eight times
 // in all. A correct crawl does not give up a host before ten failures in a row.
 var resets = hardship{
 	bit: Resets, name: "reset",
-	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
+	doc: "pages whose connection breaks before the headers (up to twice or for ever) or once in the body",
 	slots: []slot{
 		sameSlot(cutTimes(cutReset, 2)),
-		sameSlot(cutTimes(cutBody, 2)),
+		sameSlot(cutTimes(cutBody, 1)), // after the second, what arrived is kept
 		sameSlot(&fate{
 			name: "closed for ever", outcome: "network", fails: forever,
 			inner:  cutTimes(cutClose, 1),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -58,6 +59,9 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 	if page && unclear {
 		err := r.buffer.fill(plain, min(limit, sniffBytes), grow)
 		r.ContentType = sniff(r.buffer.bytes, !isNosniff(r.Header))
+		if errors.Is(err, ErrCoding) {
+			return r.finish(wire, err)
+		}
 		if r.TypeRefused = !c.wanted(r.ContentType, request); r.TypeRefused {
 			return wire.err
 		}
@@ -70,7 +74,7 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		var one [1]byte
 		var n int
 		if n, err = io.ReadFull(plain, one[:]); n > 0 {
-			err = errCut
+			err = errLonger
 		}
 	}
 	return r.finish(wire, err)
@@ -108,7 +112,7 @@ func (c *Client) wanted(contentType string, request Request) bool {
 	return c.anyType || request.AnyType || slices.Contains(c.config.Types, contentType)
 }
 
-var errCut = errors.New("get: body cut")
+var errLonger = errors.New("get: the body is longer than the limit")
 
 // errNoRoom reports that Request.Grow refused memory.
 type errNoRoom struct{ error }
@@ -126,11 +130,22 @@ func (r *Response) finish(wire *wireReader, err error) error {
 	}
 	r.Body = r.buffer.bytes
 	switch {
-	case errors.Is(err, io.EOF):
-	case errors.Is(err, errCut), wire.left == 0:
+	case errors.Is(err, errLonger), wire.left == 0:
 		r.Truncated = true
+	case wire.cut != nil:
+		r.Cut = wire.cut
+	case err == io.EOF:
+	case errors.Is(err, ErrCoding):
+		r.Damage, r.Body = err, []byte{}
+	case len(r.Body) == 0 && !errors.Is(err, io.ErrUnexpectedEOF):
+		r.Damage = fmt.Errorf("%w: %w", ErrCoding, err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		r.Cut = err
 	default:
-		r.Truncated, r.Damage = true, err
+		r.Damage = err
+	}
+	if r.Status < 200 || r.Status > 299 {
+		r.Cut, r.Damage = nil, nil // the status says all
 	}
 	return nil
 }
@@ -143,6 +158,8 @@ type wireReader struct {
 	left  int64 // bytes that may still be read; at 0 the body counts as ended
 	ended bool  // the body ended
 	err   error // never io.EOF
+	cut   error // the server ended the body early; readers get io.EOF
+	ctx   context.Context
 	// grow, unless nil, is called with the number of bytes of each Read. It is set for a
 	// capture, which takes memory for these bytes too.
 	grow func(more int64) error
@@ -160,11 +177,21 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	}
 	if err != nil {
 		w.pace.stop()
-		if w.ended = err == io.EOF; !w.ended {
+		switch w.ended = err == io.EOF; {
+		case w.ended:
+		case w.isCut(err):
+			w.cut, err = err, io.EOF
+		default:
 			w.err = err
 		}
 	}
 	return n, err
+}
+
+// isCut reports whether err means that the server ended the body early.
+func (w *wireReader) isCut(err error) bool {
+	_, noRoom := errors.AsType[errNoRoom](err)
+	return !noRoom && !errors.Is(err, ErrDiscarded) && w.ctx.Err() == nil
 }
 
 // wait calls f without counting its time against the server.
@@ -173,7 +200,7 @@ func (w *wireReader) wait(f func() error) error {
 	if err := f(); err != nil {
 		return errNoRoom{err}
 	}
-	if !w.ended && w.err == nil {
+	if !w.ended && w.err == nil && w.cut == nil {
 		w.pace.start()
 	}
 	return nil

@@ -117,8 +117,11 @@ func isExhausted(err error) bool {
 // Outcome returns the meaning of the answer: the outcome of the URL if it is not tried
 // again, and whether another attempt may succeed.
 func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
-	if r.TypeRefused {
+	switch {
+	case r.TypeRefused:
 		return frontier.Type, false
+	case errors.Is(r.Damage, ErrCoding):
+		return frontier.Coding, false
 	}
 	return OutcomeOf(r.Status)
 }

@@ -202,13 +202,14 @@ func TestGzipBody(t *testing.T) {
 		limit     int64
 		want      string
 		truncated bool
+		cut       bool
 		damaged   bool
 	}{
 		"whole":         {wire: whole, want: text},
 		"members":       {wire: append(bytes.Clone(whole), whole...), want: text + text},
-		"cut off":       {wire: whole[:len(whole)-12], want: text, truncated: true, damaged: true},
-		"bad checksum":  {wire: corrupt, want: text, truncated: true, damaged: true},
-		"only a header": {wire: whole[:5], want: "", truncated: true, damaged: true},
+		"cut off":       {wire: whole[:len(whole)-12], want: text, cut: true},
+		"bad checksum":  {wire: corrupt, want: text, damaged: true},
+		"only a header": {wire: whole[:5], want: "", cut: true},
 		"not gzip":      {wire: []byte("<p>plain"), want: "<p>plain"},
 		"one byte":      {wire: []byte("<"), want: "<"},
 		"nothing":       {wire: []byte{}, want: ""},
@@ -231,8 +232,8 @@ func TestGzipBody(t *testing.T) {
 			if string(r.Body) != c.want {
 				t.Errorf("body of %d bytes, want %d; it begins with %.20q", len(r.Body), len(c.want), r.Body)
 			}
-			if r.Truncated != c.truncated || (r.Damage != nil) != c.damaged {
-				t.Errorf("truncated %v, damage %v, want %v, %v", r.Truncated, r.Damage, c.truncated, c.damaged)
+			if r.Truncated != c.truncated || (r.Cut != nil) != c.cut || (r.Damage != nil) != c.damaged {
+				t.Errorf("truncated %v, cut %v, damage %v, want %v, %v, %v", r.Truncated, r.Cut, r.Damage, c.truncated, c.cut, c.damaged)
 			}
 			if !c.truncated && r.WireBytes != int64(len(c.wire)) {
 				t.Errorf("WireBytes %d, want %d", r.WireBytes, len(c.wire))
@@ -241,24 +242,29 @@ func TestGzipBody(t *testing.T) {
 	}
 }
 
-func TestBrokenBodyIsAnError(t *testing.T) {
-	for _, encoding := range []string{"", "gzip"} {
-		body := append(zipped("<p>abc"), make([]byte, 50)...)[:40]
-		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			w.Header().Set("Content-Encoding", encoding)
-			w.Header().Set("Content-Length", "1000")
-			w.Write(body[:20])
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		})
-		_, err := client(t, Config{}).Get(t.Context(), Request{URL: url})
-		var fault *Error
-		if !errors.As(err, &fault) || fault.Op != OpBody {
-			t.Errorf("encoding %q: %v, want an *Error with OpBody", encoding, err)
-		}
-		if f := Classify(err); f.Outcome != frontier.Network || !f.Retry || f.Host || f.Stale {
-			t.Errorf("Classify(%v) = %+v", err, f)
+// TestBodyEndsEarly: of a body that ends early, what arrived is kept.
+func TestBodyEndsEarly(t *testing.T) {
+	const text = "<p>some text, "
+	for encoding, body := range map[string]string{"": text, "gzip": string(zipped(text))[:20], "br": "", "zstd": ""} {
+		for _, status := range []int{200, 404} {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.Header().Set("Content-Encoding", encoding)
+				w.Header().Set("Content-Length", "1000")
+				w.WriteHeader(status)
+				io.WriteString(w, body)
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			r := mustGet(t, client(t, Config{}), Request{URL: url})
+			if (r.Cut != nil) != (status == 200) || r.Truncated || r.Damage != nil || !strings.HasPrefix(text, string(r.Body)) ||
+				len(r.Body) == 0 && body != "" {
+				t.Errorf("encoding %q, status %d: body %q, cut %v, truncated %v, damage %v", encoding, status, r.Body, r.Cut, r.Truncated, r.Damage)
+			}
+			if outcome, retry := r.Outcome(); status == 200 && (outcome != frontier.OK || retry) {
+				t.Errorf("encoding %q: Outcome() = %v, %v", encoding, outcome, retry)
+			}
+			r.Release()
 		}
 	}
 }

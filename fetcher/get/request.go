@@ -109,7 +109,7 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	}
 	response := newResponse(answer)
 	response.Latency = time.Since(begin)
-	wire := &wireReader{from: answer.Body, left: maxDrain + 1, pace: pace{limits: f.limits, cancel: f.cancel}}
+	wire := &wireReader{ctx: hr.Context(), from: answer.Body, left: maxDrain + 1, pace: pace{limits: f.limits, cancel: f.cancel}}
 	wire.pace.start()
 	defer wire.pace.stop()
 	err = c.readBody(hr.Context(), response, wire, answer.ContentLength, request)

@@ -16,12 +16,12 @@ type Response struct {
 	// Content-Type headers, or, of a page, detected from the body if they name none.
 	ContentType string
 	Body        []byte // decompressed; valid until Release
-	// Truncated reports that Body is incomplete: it was cut at the limit, or the
-	// compressed data is damaged (then Damage has the error).
-	Truncated bool
-	// Damage is the error in compressed data. It wraps ErrCoding if the content coding is
-	// unknown, or if there are several codings. Body is then not decompressed, and it is
-	// complete unless it was cut at the limit.
+	Truncated   bool   // the body is longer than the limit, where Body ends
+	// Cut is why the body of a page ended early, or nil: the connection or the compressed data
+	// ended, or a chunk is damaged. Body has what arrived before.
+	Cut error
+	// Damage is why the body of a page cannot be unpacked, or nil. If it wraps ErrCoding, Body
+	// is empty. Otherwise Body has what comes before damaged data.
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
 	WireBytes   int64         // of the body as received, compressed or not
@@ -76,14 +76,18 @@ func location(value string) string {
 // maxRetryAfter bounds a Retry-After header.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date.
+// retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date. A fraction of a
+// second is rounded up.
 // The wait until an HTTP date is counted from date, the server's Date header. If date is
 // not valid, the wait is counted from now. The result is 0 for a date in the past and for
 // other text.
 func retryAfter(after, date string, now time.Time) time.Duration {
 	after = strings.TrimSpace(after)
-	if after != "" && strings.Trim(after, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(after, 10, 64)
+	if whole, fraction, _ := strings.Cut(after, "."); whole != "" && strings.Trim(whole+fraction, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(whole, 10, 64)
+		if strings.Trim(fraction, "0") != "" {
+			seconds++
+		}
 		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
 			return maxRetryAfter
 		}

@@ -2,82 +2,85 @@ package get
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrCoding reports a body in an unknown content coding or in several codings.
-// Response.Damage has the details. Such a body is not decoded, because the unknown codings
-// that servers send, such as utf-8 or none, mostly mean plain text.
+// ErrCoding reports a body that cannot be unpacked: a coding is unknown, or the body is
+// neither packed with it nor plain.
 var ErrCoding = errors.New("get: content coding")
+
+// maxCodings is the largest number of codings of a body. curl has the same limit.
+const maxCodings = 5
 
 // maxZstdWindow is the largest window of a zstd body (RFC 9659). brotli's largest is
 // 16 MiB, gzip's 32 KiB.
 const maxZstdWindow = 8 << 20
 
-// coding returns the content coding of an answer, or "" for none.
-func coding(header http.Header) (string, error) {
-	values := header["Content-Encoding"]
-	if len(values) == 0 {
-		return "", nil
-	}
-	var name string
-	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		switch part = strings.ToLower(strings.TrimSpace(part)); {
-		case part == "" || part == "identity":
-		case name != "":
-			return "", fmt.Errorf("%w: more than one, %.80q", ErrCoding, values)
-		case part == "x-gzip":
-			name = "gzip"
-		default:
-			name = part
+// codingsOf returns the content codings of an answer, in the order in which they were
+// applied (RFC 9110, 8.4). If there are too many, or more than one of those whose decoders
+// need much memory, the error wraps ErrCoding.
+func codingsOf(header http.Header) (names []string, err error) {
+	large := 0
+	for _, value := range header["Content-Encoding"] {
+		for name := range strings.SplitSeq(value, ",") {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
+			case "", "identity":
+				continue
+			case "x-gzip":
+				name = "gzip"
+			case "br", "zstd":
+				large++
+			}
+			names = append(names, name)
 		}
 	}
-	switch name {
-	case "", "gzip", "br", "zstd":
-		return name, nil
+	if len(names) > maxCodings || large > 1 {
+		return nil, fmt.Errorf("%w: too many, %.80q", ErrCoding, header["Content-Encoding"])
 	}
-	return "", fmt.Errorf("%w %.80q", ErrCoding, name)
+	return names, nil
 }
 
 // unpack returns the content of the body on wire, and a function that releases its
-// resources. Some servers announce gzip or zstd but send other bytes, which are returned
-// unchanged. The error comes from the connection, from grow or from ctx.
+// resources. Some servers announce a coding but send a plain body, which is returned
+// unchanged: see plainOr. The error comes from the connection, from grow or from ctx.
 //
-// gzip needs little memory and is unpacked while it is received. The decoders of the other
-// codings may need many megabytes. Such a body is unpacked after it was received as a whole,
-// and at most GOMAXPROCS of them are unpacked at once. So the memory of the decoders is
-// bounded for any number of bodies, and a slow server does not delay others.
+// gzip and deflate need little memory and are unpacked while they are received. The decoders
+// of the other codings may need many megabytes. Such a body is unpacked after it was received
+// as a whole, and at most GOMAXPROCS of them are unpacked at once. So the memory of the
+// decoders is bounded for any number of bodies, and a slow server does not delay others.
 //
 // A brotli or zstd body takes memory before it is unpacked: see unpacking. The function
 // release gives back the memory that the content did not need.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limit int64, grow func(more int64) error) (plain io.Reader, release func(), err error) {
-	name, err := coding(r.Header)
+	names, err := codingsOf(r.Header)
 	switch {
 	case err != nil:
-		r.Damage = err
+		return failedReader{err}, func() {}, nil
+	case len(names) == 0:
 		return wire, func() {}, nil
-	case name == "gzip":
-		z := gzipReaders.Get().(*gzipReader)
-		return z.open(wire), z.release, nil
-	case name == "":
-		return wire, func() {}, nil
+	case !slices.Contains(names, "br") && !slices.Contains(names, "zstd"):
+		plain, release = openAll(names, wire, limit)
+		return plain, release, nil
 	}
 	packed := newBuffer()
-	if err := packed.fill(wire, wire.left, grow); err != nil && !wire.ended && wire.left > 0 {
+	if err := packed.fill(wire, wire.left, grow); err != nil && !wire.ended && wire.cut == nil && wire.left > 0 {
 		packed.release()
 		return nil, nil, err
 	}
-	u := &unpacking{ctx: ctx, places: c.unpackers, name: name, packed: packed, grow: grow, most: max(limit, maxPooled)}
+	u := &unpacking{ctx: ctx, places: c.unpackers, names: names, limit: limit, packed: packed, grow: grow, most: max(limit, maxPooled)}
 	if err := u.take(min(u.most, max(maxPooled, 16*int64(len(packed.bytes))))); err != nil {
 		packed.release()
 		return nil, nil, err
@@ -88,6 +91,105 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 		packed.release()
 		_ = grow(int64(cap(r.buffer.bytes)) - u.taken) // giving back never fails
 	}, nil
+}
+
+// openAll returns the content of a body that was packed with each of names, one after the
+// other. The results of all steps but the last are bounded like a packed body.
+func openAll(names []string, body io.Reader, limit int64) (plain io.Reader, release func()) {
+	var releases []func()
+	for i, name := range slices.Backward(names) {
+		var done func()
+		body, done = openOne(name, body)
+		releases = append(releases, done)
+		if i > 0 {
+			body = &bounded{from: body, left: maxPacked(limit)}
+		}
+	}
+	return body, func() {
+		for _, done := range releases {
+			done()
+		}
+	}
+}
+
+// bounded returns errLonger after some bytes.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, errLonger
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// openOne returns the content of a body that was packed with name.
+func openOne(name string, body io.Reader) (plain io.Reader, release func()) {
+	if name == "gzip" {
+		z := gzipReaders.Get().(*gzipReader)
+		return z.open(body), z.release
+	}
+	in := bufio.NewReaderSize(body, 4<<10)
+	begin, _ := in.Peek(in.Size())
+	switch name {
+	case "deflate":
+		if size, ok := deflateHeader(begin); ok {
+			_, _ = in.Discard(size)
+			return flate.NewReader(in), func() {}
+		}
+	case "br":
+		z := brotliReaders.Get().(*brotli.Reader)
+		release = func() { z.Reset(nil); brotliReaders.Put(z) }
+		z.Reset(bytes.NewReader(begin))
+		if n, err := z.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
+			z.Reset(in)
+			return z, release
+		}
+		release()
+	case "zstd":
+		if isZstd(begin) {
+			z := zstdReaders.Get().(*zstd.Decoder)
+			if err := z.Reset(in); err != nil {
+				return failedReader{err}, func() {}
+			}
+			return z, func() { z.Reset(nil); zstdReaders.Put(z) }
+		}
+	}
+	return plainOr(name, in, begin), func() {}
+}
+
+// plainOr returns the body in if its beginning looks like text, an image, audio or video.
+// Otherwise reading fails, because the body is neither plain nor packed with name. Chromium
+// takes such a body as plain for gzip, deflate and unknown names, and refuses it for br and
+// zstd; curl refuses it.
+func plainOr(name string, in io.Reader, begin []byte) io.Reader {
+	kind, _, _ := strings.Cut(http.DetectContentType(begin[:min(len(begin), 512)]), "/")
+	if slices.Contains([]string{"text", "image", "audio", "video"}, kind) {
+		return in
+	}
+	return failedReader{fmt.Errorf("%w: the body is neither plain nor %.80q", ErrCoding, name)}
+}
+
+// deflateHeader returns the length of the zlib header (RFC 1950) of a body that begins with
+// begin. Some servers send raw data (RFC 1951) without such a header. ok is false for other
+// data.
+func deflateHeader(begin []byte) (size int, ok bool) {
+	const zlibHeader, method, dictionary = 2, 8, 0x20
+	if len(begin) >= zlibHeader && begin[0]&0x0f == method && begin[0]>>4 <= 7 && begin[1]&dictionary == 0 &&
+		(int(begin[0])<<8|int(begin[1]))%31 == 0 && isDeflate(begin[zlibHeader:]) {
+		return zlibHeader, true
+	}
+	return 0, len(begin) > 0 && isDeflate(begin)
+}
+
+// isDeflate reports whether begin can be the beginning of raw deflate data.
+func isDeflate(begin []byte) bool {
+	n, err := flate.NewReader(bytes.NewReader(begin)).Read(make([]byte, 1))
+	return n > 0 || err == io.EOF || err == io.ErrUnexpectedEOF
 }
 
 // unpacking is a reader of the content of a brotli or zstd body. The channel in the field
@@ -102,7 +204,8 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 type unpacking struct {
 	ctx    context.Context
 	places chan struct{}
-	name   string // the content coding
+	names  []string // the content codings
+	limit  int64    // of the content
 	packed *buffer
 	grow   func(more int64) error
 
@@ -140,7 +243,7 @@ func (u *unpacking) take(size int64) error {
 	case <-u.ctx.Done():
 		return errNoRoom{context.Cause(u.ctx)}
 	}
-	plain, release := open(u.name, u.packed)
+	plain, release := openAll(u.names, u.packed.reader(), u.limit)
 	u.plain, u.done = plain, func() { release(); <-u.places }
 	return nil
 }
@@ -150,25 +253,6 @@ func (u *unpacking) leave() {
 		u.done()
 		u.done = nil
 	}
-}
-
-// open returns the content of a brotli or zstd body.
-func open(name string, packed *buffer) (plain io.Reader, release func()) {
-	from := packed.reader()
-	switch {
-	case len(packed.bytes) == 0:
-	case name == "br":
-		z := brotliReaders.Get().(*brotli.Reader)
-		z.Reset(from)
-		return z, func() { z.Reset(nil); brotliReaders.Put(z) }
-	case isZstd(packed.bytes):
-		z := zstdReaders.Get().(*zstd.Decoder)
-		if err := z.Reset(from); err != nil {
-			return failedReader{err}, func() {}
-		}
-		return z, func() { z.Reset(nil); zstdReaders.Put(z) }
-	}
-	return from, func() {}
 }
 
 // isZstd reports whether body begins like a zstd frame or a skippable frame.
@@ -201,7 +285,8 @@ var gzipReaders = sync.Pool{New: func() any {
 func (z *gzipReader) open(body io.Reader) io.Reader {
 	z.in.Reset(body)
 	if !z.atMember() {
-		return z.in
+		begin, _ := z.in.Peek(512)
+		return plainOr("gzip", z.in, begin)
 	}
 	if err := z.next(); err != nil {
 		return failedReader{err}

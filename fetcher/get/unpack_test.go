@@ -2,7 +2,9 @@ package get
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // packed returns s, compressed with a content coding.
@@ -27,6 +31,10 @@ func packed(t testing.TB, coding, s string) []byte {
 	switch coding {
 	case "gzip":
 		w = gzip.NewWriter(&b)
+	case "zlib":
+		w = zlib.NewWriter(&b)
+	case "deflate":
+		w, _ = flate.NewWriter(&b, flate.DefaultCompression)
 	case "br":
 		w = brotli.NewWriterOptions(&b, brotli.WriterOptions{Quality: 3, LGWin: 24})
 	case "zstd":
@@ -66,7 +74,7 @@ func TestBodiesAreUnpacked(t *testing.T) {
 	texts := map[string]string{
 		"nothing": "", "byte": "x", "page": strings.Repeat("<p>some text, ", 5000), "long": strings.Repeat("<p>some text, ", 500_000), "noise": string(noise),
 	}
-	for _, coding := range []string{"gzip", "br", "zstd"} {
+	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
 		for name, text := range texts {
 			whole := packed(t, coding, text)
 			wire := whole
@@ -90,9 +98,9 @@ func TestBodiesAreUnpacked(t *testing.T) {
 				cut := 1 + random.IntN(len(whole)-1)
 				wire = whole[:cut]
 				r = mustGet(t, c, Request{URL: url})
-				if !strings.HasPrefix(text, string(r.Body)) && cut > 4 || !r.Truncated && cut > 4 {
-					t.Errorf("%s, text %q, %d of %d bytes sent: body of %d bytes, truncated %v, damage %v",
-						coding, name, cut, len(whole), len(r.Body), r.Truncated, r.Damage)
+				if !strings.HasPrefix(text, string(r.Body)) && cut > 4 || r.Cut == nil && cut > 4 {
+					t.Errorf("%s, text %q, %d of %d bytes sent: body of %d bytes, cut %v, damage %v",
+						coding, name, cut, len(whole), len(r.Body), r.Cut, r.Damage)
 				}
 				r.Release()
 				wire = whole
@@ -101,49 +109,61 @@ func TestBodiesAreUnpacked(t *testing.T) {
 	}
 }
 
-// TestOddCodings checks unusual values of Content-Encoding that servers send.
+// TestOddCodings checks the values of Content-Encoding that servers send, and bodies that are
+// packed otherwise than they say. RFC 9110, 8.4: codings are listed in the order in which they
+// were applied, and names are case-insensitive. A plain body is accepted under each name, as
+// Chromium accepts it for gzip, deflate and unknown names.
 func TestOddCodings(t *testing.T) {
 	const text = "<p>some text"
+	pack := func(names ...string) string {
+		body := text
+		for _, name := range names {
+			body = string(packed(t, name, body))
+		}
+		return body
+	}
+	const binary = "\x00\x01\x02\x03\xff\xfe"
 	c := client(t, Config{})
 	for _, test := range []struct {
 		announced string // header values, with "; " between
 		wire      string
-		want      string
-		damage    error
+		damaged   bool
 	}{
-		{"", text, text, nil},
-		{"identity", text, text, nil},
-		{"GZIP", string(zipped(text)), text, nil},
-		{"x-gzip", string(zipped(text)), text, nil},
-		{"identity, gzip", string(zipped(text)), text, nil},
-		{" , gzip,", string(zipped(text)), text, nil},
-		{"zstd", text, text, nil}, // the body is not packed
-		{"gzip", text, text, nil},
-		{"utf-8", text, text, ErrCoding},
-		{"none", text, text, ErrCoding},
-		{"deflate", text, text, ErrCoding},
-		{"gzip, gzip", text, text, ErrCoding},
-		{"gzip; br", text, text, ErrCoding},
-		{strings.Repeat("gzip,", 1000), text, text, ErrCoding},
+		{"", text, false}, {"identity", text, false}, {"GZIP", pack("gzip"), false}, {"x-gzip", pack("gzip"), false},
+		{"identity, gzip", pack("gzip"), false}, {" , gzip,", pack("gzip"), false},
+		{"deflate", pack("zlib"), false}, {"Deflate", pack("deflate"), false},
+		{"gzip, gzip", pack("gzip", "gzip"), false}, {"gzip; br", pack("gzip", "br"), false},
+		{"zstd,deflate", pack("zstd", "zlib"), false}, {"deflate, identity; x-GZip", pack("deflate", "gzip"), false},
+		{"gzip, gzip, gzip, gzip, gzip", pack("gzip", "gzip", "gzip", "gzip", "gzip"), false},
+		{"gzip, gzip", pack("gzip"), false}, // named twice, packed once
+		// Plain bodies.
+		{"gzip", text, false}, {"deflate", text, false}, {"br", text, false}, {"zstd", text, false}, {"gzip; br", text, false},
+		{"utf-8", text, false}, {"none", text, false}, {"compress", text, false},
+		// Bodies that are neither plain nor packed as they say.
+		{"compress", "\x1f\x9d\x90" + binary, true}, {"x-compress", "\x1f\x9d\x90" + binary, true},
+		{"gzip", binary, true}, {"deflate", "\xff" + binary, true}, {"br", "\xff\xff" + binary, true}, {"zstd", binary, true},
+		{"unknown", binary, true}, {"gzip, unknown", pack("gzip"), true}, {"deflate", pack("gzip"), true},
+		{"gzip", "\x1f\x8b\xff" + binary + binary, true}, {"zstd", "\x28\xb5\x2f\xfd\xff\xff" + binary, true},
+		{"br, br", pack("br", "br"), true}, {strings.Repeat("gzip,", 1000), text, true},
 	} {
 		wire := []byte(test.wire)
 		r := mustGet(t, c, Request{URL: coded(t, test.announced, &wire)})
-		if string(r.Body) != test.want || !errors.Is(r.Damage, test.damage) || r.Truncated {
-			t.Errorf("Content-Encoding %.40q: body %q, damage %v, truncated %v, want %q, damage %v",
-				test.announced, r.Body, r.Damage, r.Truncated, test.want, test.damage)
+		want := text
+		if test.damaged {
+			want = ""
+		}
+		if string(r.Body) != want || errors.Is(r.Damage, ErrCoding) != test.damaged || r.Truncated || r.Cut != nil {
+			t.Errorf("Content-Encoding %.40q: body %q, damage %v, cut %v, truncated %v, want %q, damaged %v",
+				test.announced, r.Body, r.Damage, r.Cut, r.Truncated, want, test.damaged)
+		}
+		if outcome, retry := r.Outcome(); (outcome == frontier.Coding) != test.damaged || retry {
+			t.Errorf("Content-Encoding %.40q: Outcome() = %v, %v", test.announced, outcome, retry)
 		}
 		if r.Damage != nil && len(r.Damage.Error()) > 200 {
 			t.Errorf("the text of the damage has %d bytes, want at most 200", len(r.Damage.Error()))
 		}
 		r.Release()
 	}
-	wire := []byte(text) // this is not brotli
-	r := mustGet(t, c, Request{URL: coded(t, "br", &wire)})
-	if !r.Truncated || r.Damage == nil {
-		t.Errorf("not brotli: body %q, truncated %v, damage %v, want it truncated and damaged",
-			r.Body, r.Truncated, r.Damage)
-	}
-	r.Release()
 }
 
 // bombs returns bodies that unpack to 32 MiB, announce windows or sizes that are too large, or
@@ -152,8 +172,12 @@ func bombs(t testing.TB) map[string][]byte {
 	zeros := strings.Repeat("\x00", 32<<20)
 	const magic = "\x28\xb5\x2f\xfd"
 	return map[string][]byte{
-		"gzip":                   packed(t, "gzip", zeros),
-		"br":                     packed(t, "br", zeros),
+		"gzip":      packed(t, "gzip", zeros),
+		"br":        packed(t, "br", zeros),
+		"deflate":   packed(t, "deflate", zeros),
+		"gzip;gzip": packed(t, "gzip", string(packed(t, "gzip", zeros))),
+		// The first step yields 32 MiB of members, each of which yields nothing.
+		"gzip;deflate":           packed(t, "deflate", strings.Repeat(string(packed(t, "gzip", "")), (32<<20)/23)),
 		"zstd":                   packed(t, "zstd", zeros),
 		"zstd, window of 3 TiB":  []byte(magic + "\x00\xf8" + strings.Repeat("\x02\x00\x00x", 100)),
 		"zstd, window of 16 MiB": []byte(magic + "\x00\x70" + strings.Repeat("\x02\x00\x00x", 100)),
@@ -178,6 +202,7 @@ func TestBombs(t *testing.T) {
 	for name, bomb := range bombs(t) {
 		t.Run(name, func(t *testing.T) {
 			coding, _, _ := strings.Cut(name, ",")
+			coding = strings.ReplaceAll(coding, ";", ",")
 			c := client(t, Config{MaxBodyBytes: limit, Timeout: time.Hour, Transport: answering(0, http.Header{"Content-Encoding": {coding}}, func(context.Context) io.ReadCloser {
 				return io.NopCloser(bytes.NewReader(bomb))
 			})})
@@ -307,7 +332,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("Content-Encoding %q, body %x: %v", coding, wire, err)
 		}
 		defer r.Release()
-		if len(r.Body) > 4096 || (r.Damage != nil && !errors.Is(r.Damage, ErrCoding)) && !r.Truncated {
+		if len(r.Body) > 4096 || errors.Is(r.Damage, ErrCoding) && len(r.Body) > 0 {
 			t.Errorf("Content-Encoding %q, body %x: %d bytes unpacked, truncated %v, damage %v",
 				coding, wire, len(r.Body), r.Truncated, r.Damage)
 		}

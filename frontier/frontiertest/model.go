@@ -193,7 +193,7 @@ func (r *records) refuse(link int, reason frontier.Reason) {
 
 var outcomes = []frontier.Outcome{
 	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler, frontier.Coding,
 }
 
 // completion returns a random completion of k. The Record of the completion updates

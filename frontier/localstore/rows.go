@@ -157,7 +157,7 @@ type outcome struct {
 var outcomes = []frontier.Outcome{
 	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
-	frontier.Handler,
+	frontier.Handler, frontier.Coding,
 }
 
 func appendOutcome(b []byte, o outcome) []byte {

@@ -92,6 +92,7 @@ func TestOutcomesHaveNumbers(t *testing.T) {
 	want := []frontier.Outcome{
 		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 		frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+		frontier.Coding,
 	}
 	for i, outcome := range want {
 		if row := appendOutcome(nil, result(outcome)); int(row[0]) != i+1 {

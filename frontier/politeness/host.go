@@ -13,11 +13,12 @@ import (
 type Host struct {
 	policy Policy
 
-	// AppendBinary encodes the next four fields.
+	// AppendBinary encodes the next five fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // the next back-off lasts BackoffBase × 2^backoffs, see spread
-	failures   int           // failures in a row
+	failures   int           // requests in a row without a complete answer
+	silences   int           // requests in a row without any answer
 
 	// AppendBinary does not encode the last two fields, because the frontier stores the due
 	// time.
@@ -78,7 +79,7 @@ func (h *Host) BackoffUntil() time.Time { return h.backoffUntil }
 // value of Retry-After, 0 for none. It counts only if status is 429 or 503. random returns a
 // number in [0, 1).
 func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryAfter time.Duration, random func() float64) {
-	h.failures = 0
+	h.Heard()
 	h.smooth(latency)
 	switch {
 	case status == 429, status == 503:
@@ -100,25 +101,43 @@ func (h *Host) Failed(now time.Time, random func() float64) {
 		return
 	}
 	h.failures++
+	h.silences++
 	h.backOff(now, 0, random)
 }
 
-// Broken notes that a connection was made, but the answer did not arrive completely.
+// Broken notes that a connection was made, but no answer of HTTP began.
 // random returns a number in [0, 1).
 func (h *Host) Broken(now time.Time, random func() float64) {
 	if h.backingOff(now) {
 		return
 	}
+	h.silences++
+	h.incomplete(now, random)
+}
+
+// Cut notes that an answer began and did not arrive completely.
+// random returns a number in [0, 1).
+func (h *Host) Cut(now time.Time, random func() float64) {
+	h.silences = 0
+	if !h.backingOff(now) {
+		h.incomplete(now, random)
+	}
+}
+
+// Heard notes an answer that arrived. Use Answered instead if its status is known.
+func (h *Host) Heard() { h.failures, h.silences = 0, 0 }
+
+func (h *Host) incomplete(now time.Time, random func() float64) {
 	h.failures++
 	if h.failures >= toBackoff {
 		h.backOff(now, 0, random)
 	}
 }
 
-// Dead reports whether the host has failed so often in a row that it is given up.
-func (h *Host) Dead() bool { return h.policy.DeadAfter > 0 && h.failures >= h.policy.DeadAfter }
+// Dead reports whether the host was silent so often in a row that it is given up.
+func (h *Host) Dead() bool { return h.policy.DeadAfter > 0 && h.silences >= h.policy.DeadAfter }
 
-// Failures returns how many requests in a row failed or were broken.
+// Failures returns how many requests in a row had no complete answer.
 func (h *Host) Failures() int { return h.failures }
 
 // HasAnswered reports whether the host has ever answered.
@@ -156,13 +175,13 @@ func (h *Host) smooth(latency time.Duration) {
 }
 
 // blobVersion is the first byte of the encoding.
-const blobVersion = 1
+const blobVersion = 2
 
 // ErrBlob reports bytes that were not written by AppendBinary, or were written by a later
 // version of it.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
-// AppendBinary appends the state of the host to b, at most 30 bytes. The state contains no
+// AppendBinary appends the state of the host to b, at most 35 bytes. The state contains no
 // times, because clocks differ. The frontier stores Due instead, and does not lease the host
 // earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
@@ -171,6 +190,7 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(h.latency/time.Microsecond))
 	b = binary.AppendUvarint(b, uint64(h.backoffs))
 	b = binary.AppendUvarint(b, uint64(h.failures))
+	b = binary.AppendUvarint(b, uint64(h.silences))
 	return b, nil
 }
 
@@ -184,9 +204,9 @@ func (h *Host) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])
 	}
 	rest := b[1:]
-	var fields [4]uint64
-	for i, most := range [4]uint64{
-		maxStored / uint64(time.Millisecond), maxStored / uint64(time.Microsecond), maxBackoffs, 1 << 31,
+	var fields [5]uint64
+	for i, most := range [5]uint64{
+		maxStored / uint64(time.Millisecond), maxStored / uint64(time.Microsecond), maxBackoffs, 1 << 31, 1 << 31,
 	} {
 		v, n := binary.Uvarint(rest)
 		if n <= 0 || v > most {
@@ -203,6 +223,7 @@ func (h *Host) UnmarshalBinary(b []byte) error {
 		latency:    time.Duration(fields[1]) * time.Microsecond,
 		backoffs:   int(fields[2]),
 		failures:   int(fields[3]),
+		silences:   int(fields[4]),
 	}
 	return nil
 }

@@ -12,13 +12,14 @@
 //	429, 503                        back-off, at least Retry-After            RetryIn
 //	408, 425, other 5xx             alive; the back-off does not change       RetryIn
 //	no connection (name, dial, TLS) back-off; counts towards DeadAfter        RetryIn
-//	connected, but no whole answer  back-off from the third in a row;         RetryIn
+//	connected, but no answer        back-off from the third in a row;         RetryIn
 //	                                counts towards DeadAfter
+//	an answer that ends early       back-off from the third in a row          RetryIn
 //	kept-alive connection closed    no effect, but the start counts           RetryIn
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do
 // not wait. Three in a row are the host's fault. Any answer sets the count of failures back
-// to 0. After Policy.DeadAfter failures in a row the host is dead.
+// to 0. After Policy.DeadAfter requests in a row without any answer the host is dead.
 //
 // Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
 // Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off do not

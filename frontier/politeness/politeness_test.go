@@ -103,6 +103,8 @@ func TestLatencyIsSmoothed(t *testing.T) {
 func TestWhatHappensToTheHost(t *testing.T) {
 	failed := func(h *Host, now time.Time) { h.Failed(now, middle) }
 	broken := func(h *Host, now time.Time) { h.Broken(now, middle) }
+	cut := func(h *Host, now time.Time) { h.Cut(now, middle) }
+	heard := func(h *Host, now time.Time) { h.Heard() }
 	answer := func(status int, after time.Duration) func(*Host, time.Time) {
 		return func(h *Host, now time.Time) { h.Answered(now, 0, status, after, middle) }
 	}
@@ -130,10 +132,16 @@ func TestWhatHappensToTheHost(t *testing.T) {
 		"one reset":               {[]event{broken}, 0, 1},
 		"two resets":              {[]event{broken, broken}, 0, 2},
 		"three resets":            {[]event{broken, broken, broken}, 10 * time.Second, 3},
+		"cut twice":               {[]event{cut, cut}, 0, 2},
+		"cut thrice":              {[]event{cut, cut, cut}, 10 * time.Second, 3},
+		"cut for ever":            {[]event{cut, cut, cut, cut, cut, cut, cut, cut}, 320 * time.Second, 8},
+		"cut after resets":        {[]event{broken, broken, broken, broken, broken, cut, broken, broken}, 320 * time.Second, 8},
+		"discarded after resets":  {[]event{broken, broken, broken, broken, broken, heard, broken}, 0, 1},
 		"resets with answers":     {[]event{broken, broken, answer(500, 0), broken, broken}, 0, 2},
 		"twelve times at the cap": {[]event{failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed}, time.Hour, 12},
 	} {
 		h, now := New(Policy{}), epoch
+		alive := strings.HasPrefix(name, "cut")
 		for _, happen := range c.events {
 			if until := h.BackoffUntil(); until.After(now) {
 				now = until
@@ -146,7 +154,7 @@ func TestWhatHappensToTheHost(t *testing.T) {
 		if got := h.Due(now); got != c.backoff {
 			t.Errorf("%s: due in %v, want %v", name, got, c.backoff)
 		}
-		if h.Failures() != c.failures || h.Dead() != (c.failures >= DefaultDeadAfter) {
+		if h.Failures() != c.failures || h.Dead() != (c.failures >= DefaultDeadAfter && !alive) {
 			t.Errorf("%s: %d failures, dead %v, want %d failures, dead %v", name, h.Failures(), h.Dead(), c.failures,
 				c.failures >= DefaultDeadAfter)
 		}
@@ -300,8 +308,8 @@ func TestBlobRoundTrip(t *testing.T) {
 			now = now.Add(time.Minute)
 		}
 		blob, err := h.AppendBinary([]byte("x"))
-		if err != nil || len(blob) > 31 {
-			t.Fatalf("AppendBinary = %d bytes, %v, want at most 31", len(blob), err)
+		if err != nil || len(blob) > 36 {
+			t.Fatalf("AppendBinary = %d bytes, %v, want at most 36", len(blob), err)
 		}
 		back := New(p)
 		if err := back.UnmarshalBinary(blob[1:]); err != nil {

@@ -32,7 +32,7 @@ func classOf(digit rune) (frontier.Class, error) {
 // letters.
 var letters = map[frontier.Outcome]string{
 	frontier.OK: "o", frontier.Redirect: "r", frontier.ClientError: "c",
-	frontier.Robots: "b", frontier.Address: "a", frontier.Type: "t",
+	frontier.Robots: "b", frontier.Address: "a", frontier.Type: "t", frontier.Coding: "p",
 	frontier.ServerError: "s", frontier.Throttled: "l", frontier.Network: "n",
 	frontier.HostDead: "h", frontier.WorkerLost: "w", frontier.Handler: "e",
 }

@@ -118,7 +118,7 @@ func (p *player) both(name string, call func(exact.Set, context.Context, []exact
 
 var outcomes = []frontier.Outcome{
 	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler, frontier.Coding,
 }
 
 func (p *player) finishSome() {
