@@ -22,6 +22,7 @@ func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { m.relay(ctx, false) })
+	running.Go(func() { m.adoptJournals(ctx) })
 	return func(ctx context.Context) {
 		stop()
 		running.Wait()
@@ -39,6 +40,24 @@ func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Contex
 	defer context.AfterFunc(within, cancel)()
 	finish(limited)
 }
+
+// finishJournals settles the journals that Redis knows: see settleJournals. If the run was
+// stopped, finishJournals only reports the journal of this worker.
+func (m *monitor) finishJournals(ctx context.Context, ending *ending, natural bool) {
+	within, release := ending.limit(ctx)
+	defer release()
+	if !natural {
+		m.reportJournal(within, true)
+		return
+	}
+	limited, cancel := context.WithTimeout(within, max(m.Grace, minSettle))
+	defer cancel()
+	m.settleJournals(limited)
+}
+
+// minSettle is the shortest time for settleJournals. It is long enough to see that a worker is
+// dead.
+const minSettle = 15 * time.Second
 
 // The shortest and the longest pause before the relay of a worker tries again.
 const (
@@ -89,7 +108,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	config := relayConfig(box, *m.Events)
 	config.OnState = func(s events.State) {
 		m.noteRelay(&report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
-			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away})
+			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away, Journal: box.Journal, Dir: box.Dir, Delivered: string(s.Cursor)})
 		if m.Events.OnState != nil {
 			m.Events.OnState(s)
 		}
@@ -99,7 +118,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	case runsElsewhere(err):
 		m.noteRelay(nil) // another process runs the relay, and only that process knows its state
 	case err != nil:
-		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Fault: err.Error()})
+		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir, Fault: err.Error()})
 	}
 	return err
 }
@@ -134,13 +153,17 @@ func (m *monitor) watchRelays(ctx context.Context) {
 
 // readRelays reads the lag of all relays. If that fails, m.relays is not changed.
 func (m *monitor) readRelays(ctx context.Context) {
-	relays, err := (&Outboxes{list: m.engine.Outboxes}).Relays(ctx)
+	relays, err := (&Outboxes{list: m.engine.Outboxes}).readRelays(ctx)
 	if err != nil {
 		return
 	}
+	journals, err := m.engine.Journals(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.relays = relays
+	if err == nil {
+		m.journals = journals
+	}
 }
 
 // lags returns the lag of all relays from the last call of readRelays. For the relay of this
@@ -149,15 +172,15 @@ func (m *monitor) lags() []report.Relay {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	relays := slices.Clone(m.relays)
-	if m.ownRelay == nil {
-		return relays
+	if m.ownRelay != nil {
+		own := func(r report.Relay) bool { return r.Title() == m.ownRelay.Title() }
+		if i := slices.IndexFunc(relays, own); i >= 0 {
+			relays[i] = *m.ownRelay
+		} else {
+			relays = append(relays, *m.ownRelay)
+		}
 	}
-	own := func(r report.Relay) bool { return r.Title() == m.ownRelay.Title() }
-	if i := slices.IndexFunc(relays, own); i >= 0 {
-		relays[i] = *m.ownRelay
-		return relays
-	}
-	return append(relays, *m.ownRelay)
+	return addJournals(relays, m.journals, m.Location().sendCommand)
 }
 
 // lags returns the lag of all relays. It returns nil if the outboxes cannot be read, for
@@ -166,7 +189,7 @@ func (ses *session) lags(ctx context.Context) []report.Relay {
 	if ses.monitor != nil {
 		return ses.monitor.lags()
 	}
-	relays, err := (&Outboxes{list: ses.engine.Outboxes}).Relays(ctx)
+	relays, err := outboxesOf(ses.engine, ses.Location(), nil).Relays(ctx)
 	if err != nil {
 		ses.Logger.Debug("the lag of relays is not known", slog.Any("err", err))
 	}

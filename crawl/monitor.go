@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -26,11 +27,12 @@ type monitor struct {
 	mu       sync.Mutex
 	meter    report.Meter
 	cpu      report.CPUMeter
-	share    float64        // the share of all cores that this process used, at the last sample
-	counters frontier.Stats // the newest counters of the store
-	counted  time.Time      // when counters was read
-	relays   []report.Relay // all relays, as they were read last
-	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if this process runs none
+	share    float64          // the share of all cores that this process used, at the last sample
+	counters frontier.Stats   // the newest counters of the store
+	counted  time.Time        // when counters was read
+	relays   []report.Relay   // all relays, as they were read last
+	journals []engine.Journal // journals that Redis knows, as they were read last
+	ownRelay *report.Relay    // the newest state of the relay of Config.Events; nil if this process runs none
 
 	unsaved bool // the last report was not written, and the log says so; only run uses this field
 }

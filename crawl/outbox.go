@@ -24,6 +24,13 @@ type Outbox = engine.Outbox
 type Outboxes struct {
 	list    func(ctx context.Context) ([]Outbox, error)
 	release func() error
+	engine  *engine.Engine // nil means that there are no journals
+	at      Location
+}
+
+// outboxesOf returns the outboxes of an open crawl.
+func outboxesOf(e *engine.Engine, at Location, release func() error) *Outboxes {
+	return &Outboxes{list: e.Outboxes, release: release, engine: e, at: at}
 }
 
 // Outboxes opens the outboxes of the crawl, whether a process runs it or not. With
@@ -32,7 +39,7 @@ type Outboxes struct {
 func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	none := func() error { return nil }
 	if h.own != nil {
-		return &Outboxes{h.own.engine.Outboxes, none}, nil
+		return outboxesOf(h.own.engine, h.location, none), nil
 	}
 	if directory, embedded := h.backend.(engine.Directory); embedded {
 		stored, err := h.backend.Stored(ctx)
@@ -44,13 +51,14 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Outboxes{func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }, release}, nil
+		list := func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }
+		return &Outboxes{list: list, release: release, at: h.location}, nil
 	}
 	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
 	if err != nil {
 		return nil, err
 	}
-	return &Outboxes{ses.engine.Outboxes, ses.close}, nil
+	return outboxesOf(ses.engine, h.location, ses.close), nil
 }
 
 // List returns the current outboxes. A new worker can add one.
@@ -60,8 +68,52 @@ func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(c
 // that.
 func (o *Outboxes) Close() error { return o.release() }
 
-// Relays returns how far each registered relay is behind.
+// Relays returns how far each registered relay is behind. For a crawl in Redis with records in
+// files, the result also has relays of workers whose directories are not on this machine, if
+// events of these workers are perhaps not delivered.
 func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error) {
+	if relays, err = o.readRelays(ctx); err != nil || o.engine == nil {
+		return relays, err
+	}
+	journals, err := o.engine.Journals(ctx)
+	return addJournals(relays, journals, o.at.sendCommand), err
+}
+
+// GiveUp accepts the loss of the events that a relay has not delivered from one worker's directory,
+// for example because the directory is lost. journal is the id of the directory, or its path. From
+// then on, the events do not count as missing. GiveUp returns what is given up. It returns an error
+// if there is no such journal, or if a process delivers its events.
+func (o *Outboxes) GiveUp(ctx context.Context, relay, journal string) (report.Relay, error) {
+	var journals []engine.Journal
+	var err error
+	if o.engine != nil {
+		journals, err = o.engine.Journals(ctx)
+	}
+	if err != nil {
+		return report.Relay{}, err
+	}
+	var found []engine.Journal
+	for _, j := range journals {
+		if j.Relay == relay && (j.ID == journal || j.Dir == journal) {
+			found = append(found, j)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return report.Relay{}, fmt.Errorf("relay %s has no events left in %q: see crawler relay status", relay, journal)
+	case len(found) > 1:
+		return report.Relay{}, fmt.Errorf("%d machines have a directory %q: name its id, which crawler relay status prints", len(found), journal)
+	case !found[0].Left():
+		return report.Relay{}, fmt.Errorf("a process delivers the events in %q", journal)
+	}
+	j := found[0]
+	j.GivenUp, j.Ended = true, true
+	given := addJournals(nil, []engine.Journal{j}, o.at.sendCommand)[0]
+	return given, o.engine.ReportJournal(ctx, j)
+}
+
+// readRelays reads how far each relay of these outboxes is behind.
+func (o *Outboxes) readRelays(ctx context.Context) (relays []report.Relay, err error) {
 	boxes, err := o.list(ctx)
 	if err != nil {
 		return nil, err
@@ -81,11 +133,14 @@ func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error
 
 // lagOf returns how far behind one relay is.
 func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.Relay {
-	r := report.Relay{Name: name, Worker: box.Worker}
+	r := report.Relay{Name: name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir}
 	saved, _, err := box.Load(ctx, name)
 	var lag events.Lag
 	if err == nil {
 		r.Dead = saved.Dead
+		if box.Journal != "" {
+			r.Delivered = string(saved.Cursor)
+		}
 		lag, err = box.Lag(ctx, saved.Cursor)
 	}
 	if err != nil {

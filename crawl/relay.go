@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -55,26 +58,24 @@ func (h *Handle) relay(ctx context.Context, config events.Config, drain bool) er
 // returns the error of that call. Relay sets config.Outbox, config.Progress and
 // config.CursorKey itself. It passes the sum of the states of all outboxes to
 // config.OnState.
+//
+// If there are several outboxes, Relay leaves those out that another process delivers, such as
+// a worker that runs. If drain is false, it tries them again later. It returns
+// events.ErrLocked if another process delivers the only outbox, or all of them.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
-	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}
+	r := &relays{Outboxes: o, config: config, drain: drain, running: make(map[string]bool)}
+	r.sums = &stateSums{onState: config.OnState, states: make(map[string]events.State)}
 	group.Go(func() error {
-		running := make(map[string]bool)
 		for {
 			boxes, err := o.list(ctx)
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
 			for _, box := range boxes {
-				if running[box.Worker] {
-					continue
+				if r.begin(box) {
+					group.Go(func() error { return r.end(box, r.deliver(ctx, box), len(boxes) == 1) })
 				}
-				running[box.Worker] = true
-				config := relayConfig(box, config)
-				if config.OnState != nil {
-					config.OnState = func(s events.State) { sums.note(box.Worker, s) }
-				}
-				group.Go(func() error { return events.Run(ctx, config, drain) })
 			}
 			if drain {
 				return nil
@@ -86,13 +87,112 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 			}
 		}
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.allElsewhere()
+}
+
+// relays are the relays of a call of Outboxes.Relay.
+type relays struct {
+	*Outboxes
+	config events.Config
+	drain  bool
+	sums   *stateSums
+
+	mu        sync.Mutex
+	running   map[string]bool // by the worker of the outbox
+	elsewhere error           // why the last outbox was left out
+	delivered int             // outboxes that were not left out
+}
+
+// begin reports whether the outbox is not delivered yet.
+func (r *relays) begin(box Outbox) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.running[box.Worker]
+	r.running[box.Worker] = true
+	return !before
+}
+
+// end handles the result of deliver.
+func (r *relays) end(box Outbox, err error, only bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !runsElsewhere(err) || only {
+		r.delivered++
+		return err
+	}
+	r.elsewhere, r.running[box.Worker] = err, false
+	if r.config.Logger != nil {
+		r.config.Logger.Debug("another process delivers these events", slog.String("dir", box.Dir))
+	}
+	return nil
+}
+
+// allElsewhere returns an error if a drain has left out all outboxes.
+func (r *relays) allElsewhere() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.drain && r.delivered == 0 {
+		return r.elsewhere
+	}
+	return nil
+}
+
+// deliver runs the relay of an outbox. If no worker writes the outbox any more, it tells Redis.
+func (r *relays) deliver(ctx context.Context, box Outbox) error {
+	config := relayConfig(box, r.config)
+	onState := func(s events.State) {
+		if r.sums.onState != nil {
+			r.sums.note(box.Worker, s)
+		}
+	}
+	if box.Journal == "" || r.engine == nil {
+		config.OnState = onState
+		return events.Run(ctx, config, r.drain)
+	}
+	j, _ := r.journal(ctx, box)
+	if r.drain && !engine.JournalOpen(box.Dir) {
+		config.OnState = onState
+		return deliverJournal(ctx, r.engine, j, box, config)
+	}
+	forgotten := false
+	config.OnState = func(s events.State) {
+		onState(s)
+		if ctx.Err() != nil || engine.JournalOpen(box.Dir) { // its worker reports the journal
+			forgotten = false
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		if done := s.Lag.Events == 0 && !s.Lag.More; !done {
+			forgotten = false
+			j.Delivered, j.Events, j.Bytes, j.More, j.Ended = string(s.Cursor), s.Lag.Events, s.Lag.Bytes, s.Lag.More, false
+			_ = r.engine.ReportJournal(limited, j) // the next report says the same
+		} else if !forgotten {
+			forgotten = r.engine.ForgetJournal(limited, box.Journal, config.Name) == nil
+		}
+	}
+	return events.Run(ctx, config, r.drain)
+}
+
+// journal returns what Redis knows about the journal of an outbox.
+func (r *relays) journal(ctx context.Context, box Outbox) (engine.Journal, error) {
+	journals, err := r.engine.Journals(ctx)
+	for _, j := range journals {
+		if j.ID == box.Journal && j.Relay == r.config.Name {
+			return j, nil
+		}
+	}
+	return reportOf(ctx, box, &report.Relay{Name: r.config.Name}), err
 }
 
 // relayConfig returns the config of a relay that reads box.
 func relayConfig(box Outbox, config events.Config) events.Config {
 	config.Outbox, config.Progress = box.Outbox, box.Progress
-	config.CursorKey = path.Join(config.Name, box.Crawl, box.Worker)
+	// Directories of several workers can have the same name, for example in containers.
+	config.CursorKey = path.Join(config.Name, box.Crawl, cmp.Or(box.Journal, box.Worker))
 	return config
 }
 

@@ -105,6 +105,10 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
 	watch.Go(func() { m.watchRelays(watching) })
+	m.reportJournal(watching, false) // before the first record
+	reporting, endReporting := context.WithCancel(watching)
+	var reports sync.WaitGroup
+	reports.Go(func() { m.watchJournals(reporting) })
 	finish := m.deliver(ctx)
 	r := new(Result)
 	var err error
@@ -113,6 +117,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	stop(nil)
 	err = errors.Join(err, <-fed)
 	m.finishDelivery(ctx, finish, c.ending)
+	endReporting()
+	reports.Wait()
+	m.finishJournals(ctx, c.ending, r.End == fetcher.Empty || r.End == fetcher.Limit)
 	endWatching()
 	watch.Wait()
 	if err != nil {

@@ -125,6 +125,7 @@ var (
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
 	relaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
 	relayDead    = gauge("relay_dead_letters", "events that a sink refused for ever", "relay", "worker")
+	relayLeft    = gauge("relay_left", "1 while no process delivers the events of a relay, although some are perhaps not delivered", "relay", "worker")
 	relayAway    = gauge("relay_away", "1 while the sink of a relay in this process accepts nothing", "relay", "worker")
 )
 
@@ -213,10 +214,15 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 
 // sendRelays sends the lag of each relay, if the lag is known.
 func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
+	sent := make(map[string]bool)
 	for _, r := range relays {
 		if r.Fault != "" {
 			continue
 		}
+		if sent[r.Title()] { // directories of several machines can have the same name
+			r.Worker += " " + r.Journal
+		}
+		sent[r.Title()] = true
 		away := 0.0
 		if r.Away != "" {
 			away = 1
@@ -226,6 +232,11 @@ func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
 		send(relaySeconds, r.Seconds, r.Name, r.Worker)
 		send(relayDead, float64(r.Dead), r.Name, r.Worker)
 		send(relayAway, away, r.Name, r.Worker)
+		left := 0.0
+		if r.Left && !r.GivenUp {
+			left = 1
+		}
+		send(relayLeft, left, r.Name, r.Worker)
 	}
 }
 

@@ -20,6 +20,8 @@ func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
 func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
 
+func (c *Config) journalsKey() string { return c.cardKey() + ":journals" }
+
 // partition is one part of a crawl: a set of hosts whose keys are on one node. The names of
 // its keys are short, because each line of the append-only file contains one.
 type partition struct {

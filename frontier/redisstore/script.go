@@ -48,6 +48,8 @@ var (
 
 	// These scripts can safely be repeated, so they are sent like any other command.
 	beatScript     = redis.NewScript(allowOOM + lua("beat"))
+	journalScript  = redis.NewScript(allowOOM + lua("journal"))
+	journalsScript = redis.NewScript(lua("journals"))
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))
 	rosterScript   = redis.NewScript(lua("roster"))

@@ -24,6 +24,9 @@ type Outbox struct {
 	// Worker is the name of the worker's directory. It is empty for the outbox of
 	// the whole crawl.
 	Worker string
+	// Journal is the id of the worker's directory, and Dir is its absolute path. Both are
+	// empty for the outbox of the whole crawl.
+	Journal, Dir string
 	events.Outbox
 	events.Progress
 }
@@ -131,7 +134,15 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	if dir != e.dir {
 		config.End = func(ctx context.Context) (frontier.Position, error) { return e.workerEnd(ctx, dir) }
 	}
-	return e.boxes.outboxOf(e.id, filepath.Base(dir), config)
+	box := e.boxes.outboxOf(e.id, filepath.Base(dir), config)
+	if card, err := ReadWorkerCard(dir); err == nil && card != nil {
+		box.Journal = card.Journal
+	}
+	box.Dir = dir
+	if abs, err := filepath.Abs(dir); err == nil {
+		box.Dir = abs
+	}
+	return box
 }
 
 // pending implements files.Config.Pending: it reports whether the item of a URL is queued

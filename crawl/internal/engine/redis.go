@@ -160,7 +160,7 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	if !inRows {
 		config.OpenArchive = func(dir string) (frontier.Output, error) { return w.openSides(dir, true) }
 	}
-	card := workerCard{workerFormat, w.server.Name, crawl.ID}
+	card := workerCard{Format: workerFormat, Crawl: w.server.Name, ID: crawl.ID}
 	journal, dir, err := card.openJournal(w.Dir, config)
 	if err != nil {
 		return nil, err

@@ -82,10 +82,15 @@ func (e *sharedEngine) Sharing(ctx context.Context) (*report.Sharing, error) {
 	return shared, nil
 }
 
+// card returns the card of the directories of this crawl's workers.
+func (e *sharedEngine) card() workerCard {
+	return workerCard{Format: workerFormat, Crawl: e.server.Name, ID: e.id}
+}
+
 // ownsAll returns an error if a directory belongs to another crawl.
 func (e *sharedEngine) ownsAll(dirs []string) (err error) {
 	for _, dir := range dirs {
-		_, fault := workerCard{workerFormat, e.server.Name, e.id}.check(dir)
+		_, fault := e.card().check(dir)
 		err = errors.Join(err, fault)
 	}
 	return err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -26,6 +27,15 @@ type workerCard struct {
 	Format int    `json:"format"`
 	Crawl  string `json:"crawl"` // its name
 	ID     string `json:"id"`    // the id that the crawl got when it was created
+	// Journal identifies the directory, even if it is moved to another path or machine. It is
+	// empty if the directory was written by an early version.
+	Journal string `json:"journal,omitempty"`
+}
+
+// sameCrawl reports whether two cards are of the same crawl.
+func (c workerCard) sameCrawl(other workerCard) bool {
+	c.Journal, other.Journal = "", ""
+	return c == other
 }
 
 const workerFormat = 1
@@ -52,18 +62,23 @@ func (c workerCard) check(dir string) (owned bool, err error) {
 		return false, fmt.Errorf("%s %w: it is the directory of a crawl without Redis", dir, errOtherCrawl)
 	}
 	have, err := ReadWorkerCard(dir)
-	if err == nil && have != nil && *have != c {
+	if err == nil && have != nil && !have.sameCrawl(c) {
 		err = fmt.Errorf("%s %w: it has records of %s (%s), not of %s (%s)", dir, errOtherCrawl, have.Crawl, have.ID, c.Crawl, c.ID)
 	}
 	return have != nil, err
 }
 
-// assign assigns an unused directory to this crawl. The caller must hold the lock of
+// assign assigns an unused directory to this crawl, and gives the directory an id. The caller must hold the lock of
 // the directory's journal.
 func (c workerCard) assign(dir string) error {
-	if owned, err := c.check(dir); err != nil || owned {
+	if _, err := c.check(dir); err != nil {
 		return err
 	}
+	have, err := ReadWorkerCard(dir)
+	if err != nil || have != nil && have.Journal != "" {
+		return err
+	}
+	c.Journal = rand.Text()
 	return WriteJSON(filepath.Join(dir, workerFile), "  ", c)
 }
 
@@ -179,7 +194,7 @@ func oneCrawl(dirs []string) error {
 		if first == nil {
 			first = card
 		}
-		if *card != *first {
+		if !card.sameCrawl(*first) {
 			return &LocationError{Crawl: first.Crawl, Problem: fmt.Sprintf("%s is of the crawl %s (%s), but %s of %s (%s)", dirs[0], first.Crawl, first.ID, dir, card.Crawl, card.ID)}
 		}
 	}

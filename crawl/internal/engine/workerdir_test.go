@@ -25,7 +25,7 @@ func journal(t *testing.T, card workerCard, dir string) (*record.Journal, string
 // finds its own.
 func TestWorkerDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
-	card, other := workerCard{workerFormat, "web", "abc"}, workerCard{workerFormat, "web", "xyz"}
+	card, other := workerCard{workerFormat, "web", "abc", ""}, workerCard{workerFormat, "web", "xyz", ""}
 	one, first := journal(t, card, "")
 	two, second := journal(t, card, "")
 	if first == second || filepath.Dir(first) != "web.crawl" {

@@ -24,7 +24,7 @@ const (
 
 const exitCodesText = `Exit codes:
   0    the frontier is empty, or a limit was reached
-  1    could not go on, or a promise is broken
+  1    could not go on, or a promise is broken, or events of a dead worker are not delivered
   2    command line or config: every fault is listed
   3    no seed could be fetched: all were refused, or forbidden by robots.txt
   4    no seed could be reached: no name, no connection, no valid certificate, or no answer in time

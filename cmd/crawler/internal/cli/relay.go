@@ -59,7 +59,7 @@ and the crawl does not wait.`,
 			return r.run(ctx, &f, s)
 		})
 	}
-	cmd.AddCommand(newRelayStatus(s), newDead(s))
+	cmd.AddCommand(newRelayStatus(s), newDead(s), newGiveUp(s))
 	return cmd
 }
 

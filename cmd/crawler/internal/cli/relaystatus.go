@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newRelayStatus returns the command that says how far relays are behind.
@@ -34,8 +35,13 @@ func newRelayStatus(s streams) *cobra.Command {
 				_, err = fmt.Fprintf(s.out, "%s: no relay has read it; '%s --to URL' begins one\n", at, at.command("relay"))
 			}
 			for i := range relays {
-				if _, err = fmt.Fprintf(s.out, "relay %s: %s\n", relays[i].Title(), relays[i].Words()); err != nil {
+				r := &relays[i]
+				if _, err = fmt.Fprintf(s.out, "relay %s: %s\n", r.Title(), r.Words()); err != nil {
 					return err
+				}
+				if r.Left && !r.GivenUp {
+					fmt.Fprintf(s.out, "  to send them: %s\n", human.Printable(r.Send))
+					fmt.Fprintf(s.out, "  if that directory is lost: %s --relay %s %s\n", at.command("relay give-up"), r.Name, r.Journal)
 				}
 			}
 			return err

@@ -134,7 +134,22 @@ func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	case result.Stats.Pages == 0 && result.End == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
 	}
-	return nil
+	return missingEvents(result.Report)
+}
+
+// missingEvents returns an error with an exit code if events that workers should have delivered are
+// not delivered, and no process delivers them.
+func missingEvents(r *report.Report) error {
+	var errs []error
+	for i := range r.Relays {
+		if relay := &r.Relays[i]; relay.Missing() {
+			errs = append(errs, fmt.Errorf("events are not delivered: relay %s: %s\nto send them: %s", human.Printable(relay.Title()), relay.Words(), relay.Send))
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	return &exitError{exitFailed, errors.Join(errs...)}
 }
 
 // startProfile writes a CPU profile to a file until stop is called. It does nothing if

@@ -2,8 +2,9 @@ package cli
 
 import (
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // program returns the name with which this program was called, for use in a shell.
@@ -14,12 +15,5 @@ func program() string {
 	return "crawler"
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./~-]+$`)
-
 // shellQuote quotes s so that a shell takes it for one word.
-func shellQuote(s string) string {
-	if plainWord.MatchString(s) && s[0] != '~' {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func shellQuote(s string) string { return human.ShellWord(s) }
