@@ -64,27 +64,35 @@ func (v *visited) hold(bytes int64) bool {
 	}
 	parsing := v.effort.parsing
 	v.endParsing()
-	return v.share.Grow(v.hard, bytes) == nil && (!parsing || v.beginParsing())
+	return v.backlog.grow(v.hard, v.share, bytes) == nil && (!parsing || v.beginParsing())
 }
 
 // growth is the memory of one answer. Its method grow is get.Request.Grow.
 type growth struct {
 	share   *budget.Share
-	starved atomic.Bool // the request ended while it waited for memory
+	backlog *backlog
+	begun   time.Time
+	waited  atomic.Int64 // ns for which the answer has waited for memory
+}
+
+func (c *Crawl) newGrowth(share *budget.Share) *growth {
+	return &growth{share: share, backlog: &c.backlog, begun: time.Now()}
 }
 
 func (g *growth) grow(ctx context.Context, more int64) error {
-	err := g.share.Grow(ctx, more)
-	if err != nil {
-		g.starved.Store(true)
+	if g.share.TryGrow(more) {
+		return nil
 	}
-	return err
+	begun := time.Now()
+	defer func() { g.waited.Add(int64(time.Since(begun))) }()
+	return g.backlog.grow(ctx, g.share, more)
 }
 
-// explain returns the error of the request. If the request ended because it got no memory in
-// time, this is not the fault of the host, and the item is given back.
+// explain returns the error of the request. If the request failed, and has waited for memory for
+// half of its time, this is not the fault of the host, and the item is given back.
 func (g *growth) explain(err error) error {
-	if err == nil || !g.starved.Load() {
+	waited := g.waited.Load()
+	if err == nil || waited == 0 || 2*waited < int64(time.Since(g.begun)) {
 		return err
 	}
 	return fmt.Errorf("%w: no memory in time: %w", get.ErrAborted, err)

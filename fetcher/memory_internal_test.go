@@ -3,7 +3,13 @@ package fetcher
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // OccupyParsers takes the turns of all parsers until the returned function is called.
@@ -27,6 +33,61 @@ func (c *Crawl) OnStep(step func(url string)) { c.onStep = step }
 
 // MemoryTaken returns how many bytes of Config.Memory all visits hold.
 func (c *Crawl) MemoryTaken() int64 { return c.memory.Taken() }
+
+// RulesTaken returns how many bytes the rules of robots.txt files take.
+func (c *Crawl) RulesTaken() int64 {
+	c.ruleBook.mu.Lock()
+	defer c.ruleBook.mu.Unlock()
+	return c.ruleBook.taken
+}
+
+// TestLargestSitemapFits: with 128 MiB, which is half of --memory 256MiB, a sitemap of the
+// largest size that the protocol allows is read to its end.
+func TestLargestSitemapFits(t *testing.T) {
+	client, err := get.New(get.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for memory, whole := range map[int64]bool{0: true, 128 << 20: true, 1 << 30: true, 64 << 20: false} {
+		cfg := Config{Client: client, Sitemaps: true, Memory: memory}
+		h := &holding{Crawl: &Crawl{cfg: cfg, memory: cfg.budget()}}
+		request := h.request(frontier.Item{Class: frontier.Sitemap}, get.Request{})
+		if got := request.MaxBody == sitemap.MaxBytes; got != whole || cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {
+			t.Errorf("with %d bytes of memory: %d bytes of a sitemap are read, at most %d are held; whole %t, want %t",
+				memory, request.MaxBody, h.memory.Largest(), got, whole)
+		}
+	}
+}
+
+// TestStarvedAnswerIsGivenBack: if an answer does not get its memory before its time is over,
+// this is not a failure of the host.
+func TestStarvedAnswerIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Crawl{backlog: newBacklog(0)}
+		b := budget.New(10, 5)
+		first, _ := b.Take(t.Context(), 5)
+		second, _ := b.Take(t.Context(), 5)
+		third, _ := b.Take(t.Context(), 0)
+		for _, share := range []*budget.Share{first, second, third} {
+			defer share.Release()
+		}
+		timeout := &get.Error{Op: get.OpBody, Err: context.DeadlineExceeded}
+		for patience, aborted := range map[time.Duration]bool{0: false, time.Second: false, time.Minute: true} {
+			g := c.newGrowth(third)
+			time.Sleep(10 * time.Second)
+			if patience > 0 {
+				late, cancel := context.WithTimeout(t.Context(), patience)
+				if err := g.grow(late, 1); err == nil {
+					t.Fatal("memory was granted, want none")
+				}
+				cancel()
+			}
+			if err := g.explain(timeout); get.Classify(err).Aborted != aborted {
+				t.Errorf("after 10 s, and %v of waiting for memory: the error is %v; gives back %t, want %t", patience, err, !aborted, aborted)
+			}
+		}
+	})
+}
 
 // TestNoPageIsReadAfterTheAbort calls takeReader after requests were aborted, while
 // there is a free place for a reader. The abort must win each time.

@@ -141,7 +141,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		}
 		next, follow := h.robotsTarget(target, answer, hop)
 		if !follow {
-			if share.Grow(h.hard, parseFactor*int64(len(answer.Body))) != nil || !h.takeReader() {
+			if h.backlog.grow(h.hard, share, parseFactor*int64(len(answer.Body))) != nil || !h.takeReader() {
 				answer.Release()
 				return errStop
 			}
@@ -212,7 +212,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	}
 	sent := func() { pause(h.stopping, time.Until(reserve(delay))) }
 	h.tally.robots.Add(1)
-	grow := growth{share: share}
+	grow := h.newGrowth(share)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
 		URL: url.String(), Header: header, Private: private, Started: started, Sent: sent, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1, Grow: grow.grow,

@@ -80,7 +80,7 @@ func (v *visited) request(delay time.Duration, started func()) error {
 		v.at = at
 	}
 	setStart(time.Now())
-	grow := growth{share: v.share}
+	grow := v.newGrowth(v.share)
 	v.tally.requests.Add(1)
 	answer, err := v.cfg.Client.Get(v.hard, v.holding.request(v.item, get.Request{
 		URL: v.spelling(), Header: v.rules.Header, Private: v.private, Permit: v.permit, Grow: grow.grow,
