@@ -70,7 +70,7 @@ type Config struct {
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
 	DeadAfter   int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, politeness.NeverDead means never
-	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
+	Memory      int64         // bytes for all that is made of answers; 0 means 128 MiB
 	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
 
 	// Fields are extracted from HTML pages into Record.Fields. docs/reference/fields.md

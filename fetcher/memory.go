@@ -21,9 +21,9 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
-// linkMemory is the part of a visit's memory for links, if its body and its document take as
-// much as they may.
-const linkMemory = 8 << 20
+// linkMemory is the least part of a visit's memory for links, if its body and its document take
+// as much as they may.
+const linkMemory = 1 << 20
 
 // LeastMemory returns the smallest Config.Memory that is allowed. It is the largest number of
 // bytes that one answer, its document and its links can take, with the limits of client.

@@ -199,7 +199,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	})
 	o.trustFlags(f)
 	o.memory = human.Bytes(memlimit.Default())
-	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
+	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for what is made of answers")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")

@@ -2,7 +2,7 @@
 //
 // It owns the memory limit of Go's runtime, and decides when a crawl must lease no more
 // hosts because memory or processor time is short. It changes a limit of the whole process,
-// so it belongs to the program and not to package crawl. It does not bound bodies and documents:
+// so it belongs to the program and not to package crawl. It does not bound what is made of answers:
 // crawl.Config.Memory does.
 package memlimit
 
