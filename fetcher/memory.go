@@ -33,15 +33,18 @@ func LeastMemory(client *get.Client) int64 {
 
 // budget returns the Budget for the memory of all visits. Without Config.Memory, the Budget
 // is so large that it never limits a visit. If sitemaps are read, one visit can hold the largest
-// one, unless less than an eighth of the memory would be left for other visits. In that case
-// large sitemaps are cut (see request).
+// one, or the largest part of it that leaves a tenth of the memory for other visits (see request).
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return budget.New(math.MaxInt64, math.MaxInt64/2)
 	}
 	largest := LeastMemory(c.Client)
-	if listing := c.sitemapMemory(sitemap.MaxBytes); c.Sitemaps && listing <= c.Memory-c.Memory/8 {
-		largest = max(largest, listing)
+	if c.Sitemaps {
+		listing := int64(sitemap.MaxBytes)
+		for c.sitemapMemory(listing) > max(largest, c.Memory-c.Memory/10) {
+			listing /= 2
+		}
+		largest = max(largest, c.sitemapMemory(listing))
 	}
 	return budget.New(c.Memory, largest)
 }

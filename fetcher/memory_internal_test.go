@@ -48,13 +48,13 @@ func TestLargestSitemapFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for memory, whole := range map[int64]bool{0: true, 128 << 20: true, 1 << 30: true, 64 << 20: false} {
+	for memory, part := range map[int64]int64{0: 1, 128 << 20: 1, 1 << 30: 1, 64 << 20: 2} {
 		cfg := Config{Client: client, Sitemaps: true, Memory: memory}
 		h := &holding{Crawl: &Crawl{cfg: cfg, memory: cfg.budget()}}
 		request := h.request(frontier.Item{Class: frontier.Sitemap}, get.Request{})
-		if got := request.MaxBody == sitemap.MaxBytes; got != whole || cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {
-			t.Errorf("with %d bytes of memory: %d bytes of a sitemap are read, at most %d are held; whole %t, want %t",
-				memory, request.MaxBody, h.memory.Largest(), got, whole)
+		if request.MaxBody != sitemap.MaxBytes/part || cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {
+			t.Errorf("with %d bytes of memory: %d bytes of a sitemap are read, want %d; at most %d are held",
+				memory, request.MaxBody, sitemap.MaxBytes/part, h.memory.Largest())
 		}
 	}
 }

@@ -100,7 +100,7 @@ const (
 	chunkBytes = 1 << 20
 	// sitemapChunks is the memory of a chunk of pages and a chunk of sitemaps, with all that is
 	// made of them.
-	sitemapChunks = 2 * (chunkBytes + 8<<10 + chunkURLs*1<<10)
+	sitemapChunks = 2 * (chunkBytes + chunkURLs*400)
 	// mostLate bounds the URLs that wait for the completion of the sitemap after a call of
 	// offer has failed.
 	mostLate = 4 * chunkBytes
