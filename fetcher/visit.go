@@ -354,9 +354,13 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		links.refuse(frontier.ReasonTooMany, document.TooMany)
 		v.addEdges(document)
 		links.addDocument(document, nofollow)
-		if v.edgesCut {
-			r.Cut = append(r.Cut, "links")
-		}
+	}
+	named := v.addHeaders(&links, page.document, r)
+	if v.edgesCut {
+		r.Cut = append(r.Cut, "links")
+	}
+	if early.counts == (frontier.LinkCounts{}) && v.refreshes(&links, page.document, named) {
+		return v.respelled()
 	}
 	if v.cfg.OnPage != nil {
 		page.links = &links

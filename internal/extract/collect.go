@@ -36,6 +36,7 @@ type collector struct {
 	title           string
 	hasTitle        bool
 	base, canonical string
+	refresh         string // of the first refresh
 	hasBase         bool
 	nofollow        bool // a robots meta tag asks to follow no link
 
@@ -213,9 +214,15 @@ func (c *collector) meta(attrs []html.Attribute) {
 	c.nofollow = c.nofollow || robots.MetaNofollow(name, content, c.opt.ProductToken)
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
 		if target := refreshTarget(content); target != "" {
-			c.add(Refresh, target, false)
+			c.addRefresh(target)
 		}
 	}
+}
+
+// addRefresh adds the target of a refresh.
+func (c *collector) addRefresh(target string) {
+	c.refresh = cmp.Or(c.refresh, target)
+	c.add(Refresh, target, false)
 }
 
 func (c *collector) setTitle(text string) {

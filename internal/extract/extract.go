@@ -84,6 +84,7 @@ type Page struct {
 	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
 	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
+	Refresh   string     // target of the first refresh, as it is written; empty for none
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
