@@ -157,6 +157,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.endParsing()
 	pages.refuse(frontier.ReasonTooMany, sum.TooMany)
 	pages.refuse(frontier.ReasonTooLong, sum.TooLong)
+	pages.refuse(frontier.ReasonMalformed, sum.NotUTF8)
 	if err != nil && r.Error == "" {
 		r.Error = err.Error()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"golang.org/x/net/html"
 )
@@ -22,6 +23,10 @@ type elements struct {
 	url   []byte   // of the entry that is being read
 	inURL bool
 	kind  Kind
+
+	inGUID bool   // the URL that is being read is the guid of an RSS item
+	guid   string // of the RSS item that is being read, if it is a URL
+	linked bool   // that item has a link
 }
 
 func newElements(text io.Reader, show func(string, Kind) error) *elements {
@@ -93,10 +98,19 @@ func (x *elements) start(closed bool) error {
 	}
 	x.begun = true
 	parent := x.enter(name)
+	if name == "item" {
+		x.guid, x.linked = "", false
+	}
+	if href, is := x.reference(parent, name); is {
+		if err := x.show(href, Page); err != nil {
+			return err
+		}
+	}
 	if closed {
 		return nil
 	}
 	x.kind, x.inURL = kindOf(parent, name)
+	x.inGUID = x.inURL && name == "guid"
 	if len(x.open) < maxDepth {
 		x.open = append(x.open, name)
 	}
@@ -107,7 +121,7 @@ func (x *elements) start(closed bool) error {
 // entry left open.
 func (x *elements) enter(name string) (parent string) {
 	switch name {
-	case "url", "sitemap":
+	case "url", "sitemap", "item", "entry":
 		if i := slices.Index(x.open, name); i >= 0 {
 			x.open = x.open[:i]
 		}
@@ -124,6 +138,10 @@ func (x *elements) end() error {
 	err := x.flush()
 	tag, _ := x.tokens.TagName()
 	name := local(tag)
+	if name == "item" && err == nil && !x.linked && isURL(x.guid) {
+		x.linked = true
+		err = x.show(x.guid, Page)
+	}
 	for i := len(x.open) - 1; i >= 0; i-- {
 		if x.open[i] == name {
 			x.open = x.open[:i]
@@ -131,6 +149,38 @@ func (x *elements) end() error {
 		}
 	}
 	return err
+}
+
+// reference returns the URL in an attribute of an element: the link of an entry of a feed, or a
+// version of a page in another language. The caller must have read the name of the tag.
+func (x *elements) reference(parent, name string) (href string, is bool) {
+	if name != "link" && name != "guid" {
+		return "", false
+	}
+	rel := "alternate"
+	for {
+		key, value, more := x.tokens.TagAttr()
+		switch string(key) {
+		case "href":
+			href = trim(string(value))
+		case "rel":
+			rel = strings.ToLower(trim(string(value)))
+		case "ispermalink":
+			if name == "guid" && strings.EqualFold(trim(string(value)), "false") {
+				x.linked = true // so that the guid is not used
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	switch parent {
+	case "item", "entry", "url":
+	default:
+		return "", false
+	}
+	is = name == "link" && href != "" && (rel == "alternate" || rel == "http://www.iana.org/assignments/relation/alternate")
+	return href, is
 }
 
 // flush passes the URL of the current entry to show. It is called at each tag, because any
@@ -141,6 +191,11 @@ func (x *elements) flush() error {
 	}
 	url := trim(string(x.url))
 	x.url, x.inURL = x.url[:0], false
+	if x.inGUID {
+		x.guid, x.inGUID = url, false
+		return nil
+	}
+	x.linked = x.linked || url != ""
 	return x.show(url, x.kind)
 }
 
@@ -149,6 +204,8 @@ func (x *elements) flush() error {
 func isFirst(name string) bool {
 	switch name {
 	case "urlset", "url", "sitemapindex", "sitemap":
+		return true
+	case "rss", "rdf", "feed":
 		return true
 	}
 	return false
@@ -162,6 +219,8 @@ func kindOf(parent, name string) (kind Kind, isURL bool) {
 		return Page, true
 	case parent == "sitemap" && name == "loc":
 		return Sitemap, true
+	case parent == "item" && (name == "link" || name == "guid"):
+		return Page, true
 	}
 	return Page, false
 }

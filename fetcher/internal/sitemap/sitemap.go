@@ -1,5 +1,5 @@
 // Package sitemap reads the URLs in sitemaps. It reads the XML of sitemaps.org and its
-// index, and text files with one URL per line, in UTF-8, gzipped or not.
+// index, RSS and Atom feeds (the links of their items), and text files with one URL per line, in UTF-8, gzipped or not.
 //
 // It owns the forms of a file and their limits. It reads a stream, and keeps only one token
 // of it in memory. It makes no requests, resolves no URLs and applies no rules. The caller
@@ -68,6 +68,7 @@ type Summary struct {
 	Entries int // entries that were visited
 	TooMany int // entries beyond MaxEntries, which were not visited
 	TooLong int // entries whose URL is too long
+	NotUTF8 int // entries whose URL is not UTF-8
 }
 
 // Read calls visit with the entries of a sitemap, in order, until visit returns false. Read
@@ -83,7 +84,10 @@ func read(r io.Reader, limit int64, visit func(Entry) bool) (Summary, error) {
 		case len(url) > maxURL:
 			sum.TooLong++
 			return nil
-		case url == "" || !utf8.ValidString(url):
+		case url == "":
+			return nil
+		case !utf8.ValidString(url):
+			sum.NotUTF8++
 			return nil
 		case sum.Entries == MaxEntries:
 			sum.TooMany++
