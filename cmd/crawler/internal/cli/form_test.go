@@ -29,7 +29,7 @@ func TestFormOfCrawl(t *testing.T) {
 		if err := os.WriteFile(card, own.ReplaceAll(text, []byte(`"`+form+` sort=`)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		refusal := "c.crawl: canon: this program cannot continue the stored form: " + fault
+		refusal := "c.crawl: this program cannot continue the stored form: " + fault
 		code, _, errs := run(t, "", "crawl", "--dir", dir, "--delay", "0", "--connect-to", "*.test="+address, "http://a.test/ok")
 		if code != exitUsage || !strings.Contains(errs, refusal) || !strings.Contains(errs, "or begin another crawl") {
 			t.Errorf("form %s: crawl: exit code %d, want a usage error: %s", form, code, errs)
