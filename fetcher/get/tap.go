@@ -116,7 +116,7 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, co
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
 		Request: c.request, Response: finalAnswer(r.wire.bytes, answer),
-		Remote: c.remote, Started: started, Truncated: !complete || c.over,
+		Remote: c.remote, Started: started, Truncated: !complete || c.over, Cut: r.Cut != nil,
 	}
 }
 

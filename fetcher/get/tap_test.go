@@ -39,6 +39,8 @@ func TestCaptureOfExchange(t *testing.T) {
 		{path: "/304", wire: "HTTP/1.1 304 Not Modified\r\nContent-Length: 400\r\n\r\n"},
 		{path: "/interim", before: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n", wire: html + "Content-Length: 5\r\n\r\nhello", body: "hello"},
 		{path: "/type", wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+		{path: "/odd", wire: "HTTP/1.1 200 OK\nContent-Type: text/html\nX[0]: y\r\n: z\nContent-Length: 5\n\nhello", body: "hello"},
+		{path: "/oddchunks", wire: html + "Transfer-Encoding: chunked, chunked\r\n\r\n05 \nhello\n0\r\nno colon\r\n\n", body: "hello"},
 		{path: "/cut", wire: html + "Content-Length: 500\r\n\r\n" + strings.Repeat("hello", 100), body: strings.Repeat("hello", 20), truncated: true},
 		{path: "/behind", wire: html + "Content-Length: 5\r\n\r\nhello", behind: "junk", body: "hello"},
 		{path: "/chunks-behind", wire: html + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", behind: "HTTP/1.1 200 OK\r\n\r\n", body: "hello"},

@@ -18,6 +18,8 @@ type Wire struct {
 	// Truncated reports that Response is incomplete: the answer was too long or damaged,
 	// of an unwanted type, or not a page.
 	Truncated bool
+	// Cut reports that Response is incomplete because the body ended early (Response.Cut).
+	Cut bool
 }
 
 // finalAnswer returns the part of the received bytes that belongs to answer. It leaves

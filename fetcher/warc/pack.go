@@ -88,6 +88,9 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 	if wire.Truncated {
 		response.truncated = "length"
 	}
+	if wire.Cut {
+		response.truncated = "disconnect"
+	}
 	body, compressor := payload(wire.Response)
 	response.payload = body
 	if err := p.add(&response, wire.Response, compressor); err != nil {
