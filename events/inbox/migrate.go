@@ -82,6 +82,10 @@ func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 		return 0, err
 	}
 	if _, err := provider.Up(ctx); err != nil {
+		// If the session with the lock ended, another process may have migrated at the same time.
+		if version, again := provider.GetDBVersion(ctx); again == nil && version >= schemaVersion {
+			return version, nil
+		}
 		return 0, err
 	}
 	return provider.GetDBVersion(ctx)

@@ -123,6 +123,10 @@ func (s *Store) migrate(ctx context.Context) error {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	if _, err := provider.Up(ctx); err != nil {
+		// If the session with the lock ended, another process may have migrated at the same time.
+		if version, again := s.version(ctx); again == nil && version >= schemaVersion {
+			return nil
+		}
 		return explain("migrate", err)
 	}
 	return nil
