@@ -32,7 +32,7 @@ func cornerWeb(t testing.TB, set Hardships) *Web {
 // TestCornerURLs checks that the test web recognises every URL of its corners, and finds the
 // resource that the URL names.
 func TestCornerURLs(t *testing.T) {
-	w := cornerWeb(t, Everything|OddAnswers)
+	w := cornerWeb(t, All|hasCorner)
 	seen := map[string]bool{}
 	for _, p := range w.corners.resources {
 		to := target{kind: aResource, resource: p}

@@ -49,15 +49,16 @@ const (
 	OddLinks
 	Addresses
 
-	// OddAnswers has corners too, but is not in a set: it must be named.
+	// OddAnswers and OddMarkup have corners too, but are in no set: they must be named.
 	OddAnswers
+	OddMarkup
 
 	None       Hardships = 0
 	All        Hardships = Gzip<<1 - 1            // all hardships of generated pages
 	Corners    Hardships = Addresses<<1 - 1 - All // all hardships with a corner
 	Everything Hardships = All | Corners
 
-	hasCorner = Corners | OddAnswers
+	hasCorner = Corners | OddAnswers | OddMarkup
 )
 
 // A hardship adds pages that do not behave like plain pages, or changes the answers of
@@ -118,13 +119,14 @@ func hardships() []hardship {
 		huge, robots, spellings, types, deep, dead, gzipped,
 		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps,
 		calendar, sessions, tracking, facets, repeatedPaths, longURLs,
-		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers,
+		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers, oddMarkup,
 	}
 }
 
 // ParseHardships parses a comma-separated list of names. A minus sign removes a name:
 // "all,-dead". Four names mean sets: "none", "all" (the hardships of generated pages),
-// "corners", and "everything" ("all" and "corners" together). odd-answers is in no set.
+// "corners", and "everything" ("all" and "corners" together). odd-answers and odd-markup
+// are in no set.
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {
@@ -133,7 +135,7 @@ func ParseHardships(list string) (Hardships, error) {
 		bits, known := hardshipNamed(bare)
 		switch {
 		case !known:
-			return None, fmt.Errorf("hardship %q is unknown; there are none, all, corners, everything, %s", name, strings.Join((Everything|OddAnswers).names(), ", "))
+			return None, fmt.Errorf("hardship %q is unknown; there are none, all, corners, everything, %s", name, strings.Join((All|hasCorner).names(), ", "))
 		case remove:
 			set &^= bits
 		default:

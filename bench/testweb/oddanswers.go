@@ -10,20 +10,19 @@ import (
 	"strings"
 )
 
-// oddAnswers is a hardship: answers of real servers that break a rule of HTTP, HTML or XML, and
+// oddAnswers is a hardship: answers of real servers that break a rule of HTTP or HTML, and
 // that browsers show all the same. Its pages are tables: a name, and what is odd. In
 // these tables, a page NAME has a link to /beside/NAME, which a correct crawl finds unless the
 // table says otherwise. Clients need sockets, because many answers are written byte by byte.
 var oddAnswers = hardship{
 	bit: OddAnswers, name: "odd-answers",
-	doc: "what real servers send: odd headers, framing, codings, types, redirects, XML, feeds, calendars",
+	doc: "what real servers send: odd headers, framing, codings, types, redirects, feeds, calendars",
 	corner: func(c *corners) {
 		oddHeads(c)
 		oddBodies(c)
 		oddCodings(c)
 		oddTypes(c)
 		oddRedirects(c)
-		oddMarkup(c)
 		oddContexts(c)
 		oddDates(c)
 		if c.sitemaps {

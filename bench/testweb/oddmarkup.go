@@ -5,42 +5,46 @@ import (
 	"strings"
 )
 
-// oddMarkup has XML as XML parsers read it, encodings that are named late, headers that mean what
-// an element means, and pages whose whole body is in one element.
-func oddMarkup(c *corners) {
-	s := c.site("markup.odd.test")
-	s.enter("/")
-	add := func(name, contentType, text string) *resource {
-		p := s.addListed("/" + name).withType(contentType)
-		return p.document(p.titleOf(), []byte(strings.ReplaceAll(text, "TITLE", "<title>"+p.titleOf()+"</title>")))
-	}
-	const xhtml, namespace = "application/xhtml+xml", `xmlns="http://www.w3.org/1999/xhtml"`
-	add("self-closing", xhtml, `<?xml version="1.0"?><html `+namespace+`><head>TITLE<script src="x.js"/></head><body><a href="/beside/self-closing"/></body></html>`)
-	add("prefix", xhtml, `<h:html xmlns:h="http://www.w3.org/1999/xhtml"><h:head>TITLEX</h:head><h:body><h:a href="/beside/prefix">x</h:a></h:body></h:html>`)
-	p := s.resources["/prefix"]
-	p.document(p.titleOf(), []byte(strings.Replace(p.rawText(), "<title>"+p.titleOf()+"</title>X", "<h:title>"+p.titleOf()+"</h:title>", 1)))
-	add("cdata", xhtml, `<html `+namespace+`><head>TITLE</head><body><![CDATA[<a href="/lost/cdata">x</a>]]><a href="/beside/cdata">x</a></body></html>`)
-	s.pages("/beside/self-closing", "/beside/prefix", "/beside/cdata")
+// oddMarkup is a hardship: XML as XML parsers read it, encodings that are named late, headers that
+// mean what an element means, and pages whose whole body is in one element.
+var oddMarkup = hardship{
+	bit: OddMarkup, name: "odd-markup",
+	doc: "XHTML, late encodings, links and refreshes in headers, bodies in one element",
+	corner: func(c *corners) {
+		s := c.site("markup.odd.test")
+		s.enter("/")
+		add := func(name, contentType, text string) *resource {
+			p := s.addListed("/" + name).withType(contentType)
+			return p.document(p.titleOf(), []byte(strings.ReplaceAll(text, "TITLE", "<title>"+p.titleOf()+"</title>")))
+		}
+		const xhtml, namespace = "application/xhtml+xml", `xmlns="http://www.w3.org/1999/xhtml"`
+		add("self-closing", xhtml, `<?xml version="1.0"?><html `+namespace+`><head>TITLE<script src="x.js"/></head><body><a href="/beside/self-closing"/></body></html>`)
+		add("prefix", xhtml, `<h:html xmlns:h="http://www.w3.org/1999/xhtml"><h:head>TITLEX</h:head><h:body><h:a href="/beside/prefix">x</h:a></h:body></h:html>`)
+		p := s.resources["/prefix"]
+		p.document(p.titleOf(), []byte(strings.Replace(p.rawText(), "<title>"+p.titleOf()+"</title>X", "<h:title>"+p.titleOf()+"</h:title>", 1)))
+		add("cdata", xhtml, `<html `+namespace+`><head>TITLE</head><body><![CDATA[<a href="/lost/cdata">x</a>]]><a href="/beside/cdata">x</a></body></html>`)
+		s.pages("/beside/self-closing", "/beside/prefix", "/beside/cdata")
 
-	const escaped = "/beside/caf%C3%A9-" // links in ISO 8859-1 name paths in UTF-8
-	latin1 := func(name string) string { return "<a href=\"/beside/caf\xe9-" + name + "\">x</a>" }
-	add("xml-declaration", "text/html", `<?xml version="1.0" encoding="ISO-8859-1"?><html><head>TITLE</head><body>`+latin1("xml-declaration")+"</body></html>")
-	add("xhtml-declaration", xhtml, `<?xml version="1.0" encoding="ISO-8859-1"?><html `+namespace+`><head>TITLE</head><body>`+latin1("xhtml-declaration")+"</body></html>")
-	add("late-meta", "text/html", "<!DOCTYPE html><html><head><!--"+strings.Repeat(" ", 1500)+"--><meta charset=iso-8859-1>TITLE</head><body>"+latin1("late-meta")+"</body></html>")
-	s.pages(escaped+"xml-declaration", escaped+"xhtml-declaration", escaped+"late-meta")
+		const escaped = "/beside/caf%C3%A9-" // links in ISO 8859-1 name paths in UTF-8
+		latin1 := func(name string) string { return "<a href=\"/beside/caf\xe9-" + name + "\">x</a>" }
+		add("xml-declaration", "text/html", `<?xml version="1.0" encoding="ISO-8859-1"?><html><head>TITLE</head><body>`+latin1("xml-declaration")+"</body></html>")
+		add("xhtml-declaration", xhtml, `<?xml version="1.0" encoding="ISO-8859-1"?><html `+namespace+`><head>TITLE</head><body>`+latin1("xhtml-declaration")+"</body></html>")
+		add("late-meta", "text/html", "<!DOCTYPE html><html><head><!--"+strings.Repeat(" ", 1500)+"--><meta charset=iso-8859-1>TITLE</head><body>"+latin1("late-meta")+"</body></html>")
+		s.pages(escaped+"xml-declaration", escaped+"xhtml-declaration", escaped+"late-meta")
 
-	const base = `<!DOCTYPE html><html><head>TITLE<base href="/lost/"></head><body><p>There is more.</p></body></html>`
-	add("refresh-header", contentHTML, strings.Replace(base, `<base href="/lost/">`, "", 1)).with("Refresh", "5; url=/beside/refresh-header")
-	add("link-header", contentHTML, base).with("Link", `</x.css>; rel=preload, <beside/link-header>; title="a, b"; rel="next"`, `<beside/link-header-2>; rel=next`)
-	add("link-anchor", contentHTML, base).with("Link", `</lost/link-anchor>; rel=next; anchor="/other"`)
-	s.pages("/beside/refresh-header", "/beside/link-header", "/beside/link-header-2")
+		const base = `<!DOCTYPE html><html><head>TITLE<base href="/lost/"></head><body><p>There is more.</p></body></html>`
+		add("refresh-header", contentHTML, strings.Replace(base, `<base href="/lost/">`, "", 1)).with("Refresh", "5; url=/beside/refresh-header")
+		add("link-header", contentHTML, base).with("Link", `</x.css>; rel=preload, <beside/link-header>; title="a, b"; rel="next"`, `<beside/link-header-2>; rel=next`)
+		add("link-anchor", contentHTML, base).with("Link", `</lost/link-anchor>; rel=next; anchor="/other"`)
+		s.pages("/beside/refresh-header", "/beside/link-header", "/beside/link-header-2")
 
-	for _, element := range []string{"form", "header", "nav", "aside", "footer", "table", "main"} {
-		name := "whole-" + element
-		add(name, contentHTML, fmt.Sprintf("<!DOCTYPE html><html><head>TITLE</head><body><%[1]s><a href=/beside/%[2]s>x</a><p>%[3]s</p></%[1]s></body></html>",
-			element, name, strings.Repeat("The bridge will be built of stone. ", 20)))
-		s.pages("/beside/" + name)
-	}
+		for _, element := range []string{"form", "header", "nav", "aside", "footer", "table", "main"} {
+			name := "whole-" + element
+			add(name, contentHTML, fmt.Sprintf("<!DOCTYPE html><html><head>TITLE</head><body><%[1]s><a href=/beside/%[2]s>x</a><p>%[3]s</p></%[1]s></body></html>",
+				element, name, strings.Repeat("The bridge will be built of stone. ", 20)))
+			s.pages("/beside/" + name)
+		}
+	},
 }
 
 // oddContexts has links, base elements, robots metas and titles where browsers ignore them. All

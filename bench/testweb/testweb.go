@@ -60,7 +60,7 @@
 //     or stops in the middle;
 //   - connects to no private address (Canaries, Web.ServeDNS).
 //
-// With the hardship OddAnswers, a correct crawl also
+// With the hardships OddAnswers and OddMarkup, a correct crawl also
 //
 //   - reads answers whose head or framing breaks a rule of HTTP as browsers do. A body that ends
 //     early is requested once more, and then what arrived counts. An answer that contradicts
@@ -158,7 +158,7 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.Hosts < 1 || c.Hosts > most, "Hosts is %d, want 1 to 2³¹", c.Hosts)
 	fault(c.Pages < c.Hosts, "Pages is %d, want at least one for each of %d hosts", c.Pages, c.Hosts)
 	fault(c.Pages > most, "Pages is %d, want at most 2³¹", c.Pages)
-	fault(c.Hardships&^(Everything|OddAnswers) != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
+	fault(c.Hardships&^(All|hasCorner) != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
 	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)

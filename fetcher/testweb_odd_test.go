@@ -1,0 +1,37 @@
+package fetcher_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// TestOddAnswers crawls the answers of the test web that break a rule of HTTP or HTML, over
+// sockets. The judge of the test web knows which pages are found, how often each URL is requested
+// and what the records say.
+func TestOddAnswers(t *testing.T) {
+	for name, set := range map[string]testweb.Hardships{
+		"answers": testweb.OddAnswers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := corners(t, set, 0)
+			server, names := serve(t, web, nil)
+			w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})
+			cfg := w.config()
+			cfg.Client = clientOf(t, get.Config{
+				MaxBodyBytes: 256 << 10, DNS: names, ConnectTo: []get.Rule{connectTo(t, "*.test="+server), connectTo(t, "*.example="+server)},
+			})
+			cfg.Rules, cfg.Sitemaps = anywhere, set&testweb.Sitemaps != 0
+			cfg.Politeness = politeness.Policy{
+				Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
+				RetryBase: time.Millisecond, Jitter: politeness.NoJitter,
+			}
+			w.crawl(cfg, web.Seeds()...)
+			judge(t, w, web, testweb.Manners{})
+		})
+	}
+}
