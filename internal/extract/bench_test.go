@@ -62,7 +62,7 @@ func BenchmarkHTML(b *testing.B) {
 		name string
 		run  func()
 	}{
-		{"decode", func() { decode(body, "text/html; charset=utf-8", nil) }},
+		{"decode", func() { charset, _ := charsetOf(body, "text/html; charset=utf-8"); decode(body, charset, nil) }},
 		{"weigh", func() { weigh(body) }},
 		{"parse", func() { _, _ = html.Parse(bytes.NewReader(body)) }},
 		{"tokens", func() { readTokens(body, newCollector(opt)) }},

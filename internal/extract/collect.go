@@ -40,8 +40,9 @@ type collector struct {
 	hasBase         bool
 	nofollow        bool // a robots meta tag asks to follow no link
 
-	place    place // where in the page the elements are
-	inShadow bool  // they are in a shadow tree
+	charset  string // the charset that the first meta tag with a charset names, if any
+	place    place  // where in the page the elements are
+	inShadow bool   // they are in a shadow tree
 }
 
 func newCollector(opt Options) *collector {
@@ -204,8 +205,11 @@ func isPage(media string) bool {
 	return false
 }
 
-// meta handles the robots and refresh tags.
+// meta handles the robots and refresh tags, and those that name the charset.
 func (c *collector) meta(attrs []html.Attribute) {
+	if c.charset == "" {
+		c.charset = metaCharset(func(name string) (string, bool) { return value(attrs, name) })
+	}
 	content, has := value(attrs, "content")
 	if !has {
 		return

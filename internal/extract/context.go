@@ -161,13 +161,19 @@ func nameID(tag atom.Atom, rest []byte) uint32 {
 // attributeOf returns the value of the first attribute of a tag with this name, which is in lower
 // case.
 func attributeOf(tag []byte, name string) (text string, has bool) {
+	text, has = rawAttribute(tag, name)
+	return html.UnescapeString(text), has
+}
+
+// rawAttribute is like attributeOf, but does not replace character references.
+func rawAttribute(tag []byte, name string) (text string, has bool) {
 	for c := newCursor(tag); ; {
 		end, key, value := c.attribute()
 		if end >= 0 {
 			return "", false
 		}
 		if len(key) == len(name) && strings.EqualFold(string(key), name) {
-			return html.UnescapeString(string(value)), true
+			return string(value), true
 		}
 	}
 }

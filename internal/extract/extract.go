@@ -124,15 +124,30 @@ func (l Lack) String() string {
 // HTML reads a body that was served from the URL base. contentType is the value of its
 // Content-Type header. The Page keeps a reference to body. HTML accepts any body.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
-	text, charset := decode(body, contentType, opt.Hold)
-	page := &Page{Charset: charset.name, text: text, opt: opt}
-	found := newCollector(opt)
-	readTokens(text, found)
+	charset, certain := charsetOf(body, contentType)
+	page := &Page{opt: opt}
+	found, query := page.readBody(body, charset, isXML(contentType))
+	if better := found.charset; !certain && better != "" && better != charset { // a browser also begins again
+		found.memory.release()
+		found, query = page.readBody(body, better, isXML(contentType))
+	}
 	if opt.Resolving != nil {
 		opt.Resolving()
 	}
-	found.finish(page, base, charset.query)
+	found.finish(page, base, query)
 	return page
+}
+
+// readBody reads the body in a charset. It returns what was found, and the encoder of queries.
+func (p *Page) readBody(body []byte, charset string, xml bool) (*collector, *queryEncoder) {
+	text, used := decode(body, charset, p.opt.Hold)
+	if xml {
+		text = htmlOf(text, p.opt.Hold)
+	}
+	p.Charset, p.text = used.name, text
+	found := newCollector(p.opt)
+	readTokens(text, found)
+	return found, used.query
 }
 
 // Document returns the parsed body. Every call returns the same document. If the document

@@ -44,3 +44,11 @@ func (m *meter) free(n int64) {
 		m.held = m.used
 	}
 }
+
+// release ends the use of all memory, and gives it back.
+func (m *meter) release() {
+	if m.hold != nil {
+		m.hold(-m.held)
+	}
+	m.used, m.held = 0, 0
+}

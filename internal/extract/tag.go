@@ -31,7 +31,7 @@ func attributeName(key []byte) string {
 var readAttributes = map[string]string{
 	"href": "href", "src": "src", "rel": "rel", "name": "name", "content": "content", "http-equiv": "http-equiv",
 	"type": "type", "srcset": "srcset", "imagesrcset": "imagesrcset", "poster": "poster", "data": "data",
-	"background": "background", "xlink:href": "xlink:href",
+	"background": "background", "xlink:href": "xlink:href", "charset": "charset",
 }
 
 // scanTag returns the length of the tag that b begins with, and the number of its

@@ -13,7 +13,8 @@ import (
 
 // readTree does what HTML must do with a valid page, but reads the tree of html.Parse.
 func readTree(body, contentType string, base canon.URL, opt Options) *Page {
-	text, charset := decode([]byte(body), contentType, nil)
+	name, _ := charsetOf([]byte(body), contentType)
+	text, charset := decode([]byte(body), name, nil)
 	page, found := &Page{Charset: charset.name, opt: opt}, newCollector(opt)
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err == nil { // otherwise the page is nested too deep
