@@ -46,7 +46,7 @@ func TestFateOfEachPage(t *testing.T) {
 		{"5xx for ever", []int{500, 500, 500, 500, 500}},
 		{"closed for ever", []int{0, 0, 0, 0, 0}},
 		{"reset at first", []int{0, 0, 200, 200}},
-		{"body cut at first", []int{0, 0, 200}},
+		{"body cut at first", []int{0, 200, 200}},
 		{"disallowed", []int{200}},
 		{"application/pdf", []int{200}},
 		{"image/png", []int{200}},

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"net/http"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -16,12 +15,14 @@ const MaxHeaderLinks = 1000
 // Refresh is a meta element with http-equiv=refresh, and each link of a Link header (RFC 8288) is a
 // link element. Their references are relative to url, never to a base element. A link with another
 // anchor is about another page and is ignored.
-func Headers(header http.Header, url canon.URL, opt Options) *Page {
+func Headers(header map[string][]string, url canon.URL, opt Options) *Page {
 	opt.Hold, opt.OnPiece = nil, nil // there are few links
 	page := &Page{opt: opt}
 	found := newCollector(opt)
-	if target := refreshTarget(header.Get("Refresh")); target != "" {
-		found.addRefresh(target)
+	if all := header["Refresh"]; len(all) > 0 {
+		if target := refreshTarget(all[0]); target != "" {
+			found.addRefresh(target)
+		}
 	}
 	read := 0
 	for _, value := range header["Link"] {
@@ -135,7 +136,7 @@ func unquote(s string) (text, rest string) {
 
 // HeaderLanguage returns the language of a Content-Language header, or "" unless it names exactly
 // one.
-func HeaderLanguage(header http.Header) string {
+func HeaderLanguage(header map[string][]string) string {
 	language := strings.Trim(strings.Join(header["Content-Language"], ","), headerSpace)
 	if len(language) > 35 || strings.ContainsFunc(language, func(r rune) bool {
 		return r != '-' && (r > 'z' || r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a')
