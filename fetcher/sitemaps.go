@@ -82,12 +82,11 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 // request adapts a request to its item. A sitemap may be larger than a page, and of any
 // content type.
 func (h *holding) request(item frontier.Item, request get.Request) get.Request {
-	if item.Class != frontier.Sitemap {
-		return request
-	}
-	request.AnyType, request.MaxBody = true, sitemap.MaxBytes
-	for h.cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {
-		request.MaxBody /= 2
+	switch {
+	case item.Class == frontier.Sitemap:
+		request.AnyType, request.MaxBody = true, h.largestSitemap()
+	case h.cfg.Sitemaps:
+		request.Peek = h.listing
 	}
 	return request
 }

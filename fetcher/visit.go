@@ -304,7 +304,7 @@ func (v *visited) answered() frontier.Completion {
 		}
 	}
 	switch {
-	case outcome == frontier.OK && v.item.Class == frontier.Sitemap:
+	case outcome == frontier.OK && v.isSitemap():
 		return v.sitemap(r)
 	case outcome == frontier.OK:
 		return v.page(r)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -26,7 +27,8 @@ const (
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	unclear := r.mime.unclear()
-	if page && !unclear && !c.wanted(r.ContentType, request) {
+	peek := page && request.Peek != nil && (unclear || mayBeXML(r.ContentType))
+	if page && !unclear && !peek && !c.wanted(r.ContentType, request) {
 		r.TypeRefused = true
 		if length >= 0 && length <= maxDrain {
 			io.Copy(io.Discard, wire) // an error only costs the connection
@@ -62,11 +64,25 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		if errors.Is(err, ErrCoding) {
 			return r.finish(wire, err)
 		}
-		if r.TypeRefused = !c.wanted(r.ContentType, request); r.TypeRefused {
+		if r.TypeRefused = !peek && !c.wanted(r.ContentType, request); r.TypeRefused {
+			return wire.err
+		}
+		if err != nil && !peek {
+			return r.finish(wire, err)
+		}
+	}
+	if peek {
+		err := r.buffer.fill(plain, min(limit, peekBytes), grow)
+		most := request.Peek(r.buffer.bytes)
+		if r.TypeRefused = most == 0 && !c.wanted(r.ContentType, request); r.TypeRefused {
 			return wire.err
 		}
 		if err != nil {
 			return r.finish(wire, err)
+		}
+		if _, whole := plain.(*unpacking); most > limit && !whole {
+			wire.left += maxPacked(most) - maxPacked(limit)
+			limit = most
 		}
 	}
 	err = r.buffer.fill(plain, limit, grow)
@@ -78,6 +94,19 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		}
 	}
 	return r.finish(wire, err)
+}
+
+// peekBytes is how much of a body Request.Peek gets.
+const peekBytes = 4 << 10
+
+// mayBeXML reports whether bodies of this type can be XML, gzipped or not.
+func mayBeXML(contentType string) bool {
+	for _, part := range []string{"xml", "html", "gzip", "octet-stream", "text/plain"} {
+		if strings.Contains(contentType, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxBody returns the limit of a page's body.
