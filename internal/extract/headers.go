@@ -11,7 +11,7 @@ import (
 // MaxHeaderLinks is how many links of Link headers are read.
 const MaxHeaderLinks = 1000
 
-// Headers reads the headers of the answer from url that mean what an element of a page means:
+// Headers reads the headers, by canonical name, of the answer from url that mean what an element of a page means:
 // Refresh is a meta element with http-equiv=refresh, and each link of a Link header (RFC 8288) is a
 // link element. Their references are relative to url, never to a base element. A link with another
 // anchor is about another page and is ignored.
@@ -65,6 +65,13 @@ func (l *headerLink) attributes() []html.Attribute {
 		}
 	}
 	return attrs
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 const headerSpace = " \t\r\n"
