@@ -10,12 +10,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// TestOddAnswers crawls the answers of the test web that break a rule of HTTP or HTML, over
+// TestOddAnswers crawls the answers of the test web that break a rule of HTTP, HTML or XML, over
 // sockets. The judge of the test web knows which pages are found, how often each URL is requested
 // and what the records say.
 func TestOddAnswers(t *testing.T) {
 	for name, set := range map[string]testweb.Hardships{
 		"answers": testweb.OddAnswers,
+		"markup":  testweb.OddMarkup,
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := corners(t, set, 0)
