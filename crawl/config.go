@@ -86,8 +86,12 @@ type Config struct {
 	// completed: before its result and its links are stored. Many goroutines call OnPage at
 	// once. An error, or a panic, queues the page again.
 	//
-	// OnPage can be called more than once for a page: after an error, after a crash,
-	// and if the lease ends during the call. Page.EventID is the same each time, so
+	// The context ends at the latest Grace after a stop. If OnPage still runs 1 s later, Run does
+	// not wait for it: the page goes back to the frontier, the next run calls OnPage for it
+	// again, and what this call still does has no effect on the crawl.
+	//
+	// OnPage can be called more than once for a page: after an error, after a crash, if the
+	// lease ends during the call, and if OnPage ignored the end of its context. Page.EventID is the same each time, so
 	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at

@@ -68,7 +68,9 @@ func (c *Crawl) Abort() { c.ses.worker.Abort() }
 func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
 
 // Run adds Config.Seeds and crawls until nothing is left, a limit is reached or ctx
-// ends. After ctx has ended, requests under way can take up to Config.Grace. While Run
+// ends. After ctx has ended, requests under way and calls of Config.OnPage can take up to
+// Config.Grace. Run does not wait longer for an OnPage that ignores its context: its page goes
+// back to the frontier. While Run
 // runs, Handles of other processes reach the crawl through the directory's control
 // socket, and the report in the directory is at most a minute old. Run must not be
 // called twice.

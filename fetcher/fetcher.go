@@ -121,8 +121,12 @@ type Config struct {
 	// page is queued again, and an attempt is used up. If no attempt is left, the page
 	// has failed with the outcome "handler".
 	//
-	// OnPage can run more than once for a page: after an error, after a crash, and if a
-	// lease runs out while OnPage runs. Page.EventID is the same each time, so that
+	// The context ends when requests are aborted, at the latest Grace after a stop. If OnPage
+	// still runs 1 s later, Run does not wait for it: the page goes back to the store, and Run
+	// may return before OnPage does. The Page then stays valid, but the crawl ignores it.
+	//
+	// OnPage can run more than once for a page: after an error, after a crash, if a lease runs
+	// out while OnPage runs, and if OnPage ignored the end of its context. Page.EventID is the same each time, so that
 	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 

@@ -1,7 +1,10 @@
 package fetcher
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/PuerkitoBio/goquery"
 	"golang.org/x/net/html"
@@ -90,4 +93,32 @@ func (p *Page) Add(ref string) error {
 		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, found.Reason)
 	}
 	return nil
+}
+
+// onPageLeaves is how long OnPage may still run after its context has ended.
+const onPageLeaves = time.Second
+
+// errAbandoned reports that OnPage ignored the end of its context.
+var errAbandoned = errors.New("fetcher: OnPage goes on although its context has ended")
+
+// callOnPage calls OnPage. If OnPage ignores the end of its context, callOnPage returns
+// errAbandoned, sets v.abandoned, and OnPage goes on in its own goroutine.
+func (v *visited) callOnPage(page *Page) error {
+	done := make(chan error, 1)
+	go func() { done <- v.cfg.OnPage(v.hard, page) }()
+	select {
+	case err := <-done:
+		return err
+	case <-v.hard.Done():
+	}
+	leaves := time.NewTimer(onPageLeaves)
+	defer leaves.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-leaves.C:
+		v.abandoned = true
+		v.cfg.Logger.Warn("OnPage ignores the end of its context, its page is queued again", slog.String("url", v.item.URL))
+		return errAbandoned
+	}
 }

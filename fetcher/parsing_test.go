@@ -116,3 +116,44 @@ func TestSlowPageHindersNoStop(t *testing.T) {
 		}
 	})
 }
+
+// TestRunDoesNotWaitForOnPage: a run that is stopped ends soon after its grace, although OnPage
+// ignores its context. The page goes back, and the next run calls OnPage for it again.
+func TestRunDoesNotWaitForOnPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const seed = "http://a.test/"
+		w := newWorld(t, pages(map[string]reply{seed: page("<h1>x</h1>")}))
+		cfg := w.config()
+		cfg.Grace, cfg.Fields = 3*time.Second, headings(t)
+		returned := make(chan string, 1)
+		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+			time.Sleep(time.Hour)
+			returned <- p.Document().Find("h1").Text() // the page is still valid
+			return nil
+		}
+		c := w.worker(cfg)
+		w.seed(c, seed)
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, stop)
+		began := time.Now()
+		if end, err := c.Run(ctx); end != fetcher.Stopped || err != nil {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if took := time.Since(began); took > 10*time.Second+cfg.Grace+time.Second {
+			t.Errorf("Run took %v, want 10 s, the grace of %v and 1 s", took, cfg.Grace)
+		}
+		if n := len(w.sink.records); n != 0 {
+			t.Errorf("%d records, want none", n)
+		}
+		if text := <-returned; text != "x" {
+			t.Errorf("OnPage found %q in its page, want x", text)
+		}
+		cfg.OnPage = nil
+		if end, err := w.worker(cfg).Run(t.Context()); end != fetcher.Empty || err != nil {
+			t.Fatalf("the next run ended with %q, %v", end, err)
+		}
+		if r := w.sink.recordOf(t, seed); string(r.Fields) != `{"name":"x"}` {
+			t.Errorf("after the next run: %+v", r)
+		}
+	})
+}

@@ -118,9 +118,12 @@ func (v *visited) completion(err error) frontier.Completion {
 	}
 	v.tally.answered.Store(true)
 	v.tally.bytes.Add(uint64(v.answer.WireBytes))
-	defer v.answer.Release()
-	defer v.settleEffort()
-	return v.answered()
+	done := v.answered()
+	if !v.abandoned { // otherwise OnPage still uses the answer
+		v.settleEffort()
+		v.answer.Release()
+	}
+	return done
 }
 
 // noteAnswer updates the state of the host with the result of a request.
@@ -171,6 +174,7 @@ type visited struct {
 	data      int           // bytes of fields and text in the record
 	lack      extract.Lack  // why no data could be taken
 	effort    effort        // on the content of the page
+	abandoned bool          // OnPage was called and has not returned
 	refused   []Refused     // refused links, for Config.OnRefused
 	edges     []record.Edge // all links, for Config.Edges
 	edgeBytes int64
@@ -365,7 +369,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if v.cfg.OnPage != nil {
 		page.links = &links
 		stage.Handle.Begin()
-		err := v.cfg.OnPage(v.hard, page)
+		err := v.callOnPage(page)
 		switch {
 		case err != nil && v.hard.Err() != nil: // its context ended
 			return v.giveBack()

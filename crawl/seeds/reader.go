@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ type Reader struct {
 }
 
 // Open returns a Reader of the arguments and of a file. The name "-" means stdin, and "" means
-// no file. When ctx ends, reading from stdin ends too.
+// no file. When ctx ends, reading from stdin or from a pipe ends too.
 func Open(ctx context.Context, args []string, name string, stdin io.Reader) (*Reader, error) {
 	r := &Reader{args: args, name: name}
 	switch name {
@@ -65,14 +66,14 @@ func Open(ctx context.Context, args []string, name string, stdin io.Reader) (*Re
 		r.name, r.input = "stdin", Interruptible(ctx, stdin)
 		return r, nil
 	}
-	f, err := os.Open(name)
+	input, f, err := openFile(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("seeds: %w", err)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, errors.Join(fmt.Errorf("seeds: %s is a directory, want a file with one URL a line", name), f.Close())
 	}
-	r.input, r.file = f, f
+	r.input, r.file = input, f
 	if err := r.begin(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -85,6 +86,45 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	return r.file.Close()
+}
+
+// ReadFile returns the contents of a file, like os.ReadFile. When ctx ends while a pipe is opened
+// or read, it returns the error of ctx.
+func ReadFile(ctx context.Context, name string) ([]byte, error) {
+	input, f, err := openFile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(input)
+	return text, errors.Join(err, f.Close())
+}
+
+// openFile opens a file. The input is the file, or for a pipe an Interruptible reader of it. To
+// open a pipe can take for ever, so the goroutine that does it can run until the process ends.
+func openFile(ctx context.Context, name string) (io.Reader, *os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		f, err := os.Open(name)
+		opened <- result{f, err}
+	}()
+	var f *os.File
+	select {
+	case r := <-opened:
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		f = r.f
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if info, err := f.Stat(); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0 {
+		return Interruptible(ctx, f), f, nil
+	}
+	return f, f, nil
 }
 
 // Interruptible returns a reader of the text of r. After ctx has ended, reads from this reader

@@ -135,7 +135,7 @@ func TestOrderOfFlagSources(t *testing.T) {
 	if err := flags.Parse([]string{"--config", config, "--timeout", "7s"}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := readLayers(flags, []string{"CRAWLER_RETRIES=2", "CRAWLER_TIMEOUT=6s", "CRAWLER_TYPES=a/b,c/d", "CRAWLER_HEADER=A: b, c", "CRAWLER_CONTACT=", "HOME=/"})
+	l, err := readLayers(t.Context(), flags, []string{"CRAWLER_RETRIES=2", "CRAWLER_TIMEOUT=6s", "CRAWLER_TYPES=a/b,c/d", "CRAWLER_HEADER=A: b, c", "CRAWLER_CONTACT=", "HOME=/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestResumeLine(t *testing.T) {
 		"-H", "Cookie: x", "-H", "X-Odd: secret", "-H", "DNT: 1", "--types", "a/b,c/d", "http://a.test/?q"}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := readLayers(flags, nil)
+	l, err := readLayers(t.Context(), flags, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 		"--max-queued", "1k", "http://a.test/"}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := readLayers(flags, nil)
+	l, err := readLayers(t.Context(), flags, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 			name, value, _ := strings.Cut(pair, "=")
 			t.Setenv(name, value)
 		}
-		l, err := readLayers(flags, slices.DeleteFunc(slices.Clone(test.environ), func(s string) bool { return strings.HasPrefix(s, "PG") }))
+		l, err := readLayers(t.Context(), flags, slices.DeleteFunc(slices.Clone(test.environ), func(s string) bool { return strings.HasPrefix(s, "PG") }))
 		if err != nil {
 			t.Fatal(err)
 		}

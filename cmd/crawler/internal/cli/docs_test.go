@@ -152,7 +152,7 @@ func TestDocumentedConfig(t *testing.T) {
 		if err := flags.Set("config", name); err != nil {
 			t.Fatal(err)
 		}
-		l, err := readLayers(flags, nil)
+		l, err := readLayers(t.Context(), flags, nil)
 		if err != nil {
 			t.Error(err)
 		}

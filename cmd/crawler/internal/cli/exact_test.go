@@ -45,7 +45,7 @@ func TestExactConfig(t *testing.T) {
 	if err := flags.Set("config", name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLayers(flags, nil); err != nil {
+	if _, err := readLayers(t.Context(), flags, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"seeds", "sitemaps", "gov: host=*.gov", "re=/a{1,2}/"}; !slices.Equal(o.exact.GetSlice(), want) {
@@ -60,7 +60,7 @@ func TestExactConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := new(options)
-	l, err := readLayers(crawlFlags(again), nil)
+	l, err := readLayers(t.Context(), crawlFlags(again), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestExactConfig(t *testing.T) {
 		if err := flags.Set("config", name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readLayers(flags, nil); err == nil || !strings.Contains(err.Error(), ":1: ") {
+		if _, err := readLayers(t.Context(), flags, nil); err == nil || !strings.Contains(err.Error(), ":1: ") {
 			t.Errorf("config %s: error %v, want one with the line number 1", wrong, err)
 		}
 	}

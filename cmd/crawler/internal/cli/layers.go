@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
@@ -62,12 +63,13 @@ func newLayers(flags *pflag.FlagSet) *layers {
 }
 
 // readLayers adds the values of the environment and of the config file to parsed flags.
-// The error lists every faulty value. The result contains all other values.
-func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
+// The error lists every faulty value. The result contains all other values. When ctx ends while
+// a config file that is a pipe is read, the error is that of ctx.
+func readLayers(ctx context.Context, flags *pflag.FlagSet, environ []string) (*layers, error) {
 	l := newLayers(flags)
 	errs := []error{l.readEnviron(environ)}
 	if config := flags.Lookup("config").Value.String(); config != "" {
-		errs = append(errs, l.readFile(config))
+		errs = append(errs, l.readFile(ctx, config))
 	}
 	return l, errors.Join(errs...)
 }
@@ -160,8 +162,8 @@ func (l *layers) where(name string) string {
 
 // readFile reads the config file, which is a map from names of flags to values. The map
 // can also have the keys hosts and fields.
-func (l *layers) readFile(name string) error {
-	text, err := os.ReadFile(name)
+func (l *layers) readFile(ctx context.Context, name string) error {
+	text, err := seeds.ReadFile(ctx, name)
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}

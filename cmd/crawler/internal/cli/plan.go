@@ -39,7 +39,7 @@ type plan struct {
 // Its error lists every fault.
 func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []string) (*plan, error) {
 	p := &plan{options: o}
-	l, err := readLayers(flags, os.Environ())
+	l, err := readLayers(ctx, flags, os.Environ())
 	errs := []error{err}
 	p.layers = l
 	o.from = l.from

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/seeds"
 )
 
 // newTry returns the command that prints what a crawl would extract from one page.
@@ -65,7 +66,7 @@ and --config FILE.`,
 
 // try extracts data from the page that an argument names.
 func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.Trial, error) {
-	l, err := readLayers(cmd.Flags(), os.Environ())
+	l, err := readLayers(cmd.Context(), cmd.Flags(), os.Environ())
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -81,9 +82,9 @@ func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.T
 	}
 	var body []byte
 	if page == "-" {
-		body, err = io.ReadAll(s.in)
+		body, err = io.ReadAll(seeds.Interruptible(cmd.Context(), s.in))
 	} else if _, missing := os.Stat(page); missing == nil {
-		body, err = os.ReadFile(page)
+		body, err = seeds.ReadFile(cmd.Context(), page)
 	} else {
 		return crawl.Try(cmd.Context(), config, page)
 	}
