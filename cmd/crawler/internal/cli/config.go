@@ -85,8 +85,8 @@ func (p *plan) effective() (all []effective) {
 			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
 			e.Value = "…" // a URL that cannot be parsed is not shown, because it might contain a password
-			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil {
-				e.Value = u.Redacted()
+			if _, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil {
+				e.Value, _ = withoutSecret("proxy", p.options.crawl.Requests.Proxy)
 			}
 		}
 		all = append(all, e)

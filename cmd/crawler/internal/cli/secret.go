@@ -21,10 +21,13 @@ func withoutSecret(flag, text string) (shown string, hasSecret bool) {
 			return name + ": …", true
 		}
 	case "proxy":
-		if u, err := url.Parse(text); err == nil && u.User != nil {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
 			_, hasSecret = u.User.Password()
-			u.User = url.User(u.User.Username())
-			return u.String(), hasSecret
+			shown := url.URL{Scheme: u.Scheme, Host: u.Host}
+			if name := u.User.Username(); name != "" {
+				shown.User = url.User(name)
+			}
+			return shown.String(), hasSecret || strings.Trim(u.Path, "/") != "" || u.RawQuery != ""
 		}
 	case "redis":
 		return shownRedis(text)
@@ -32,10 +35,23 @@ func withoutSecret(flag, text string) (shown string, hasSecret bool) {
 		return shownPostgres(text)
 	case "to", "events": // the query of such a URL may be secret, too
 		bare, query, _ := strings.Cut(text, "?")
+		if scheme, _, _ := strings.Cut(strings.ToLower(text), "://"); scheme == "http" || scheme == "https" {
+			return shownWebhook(bare, query != "")
+		}
 		shown, hasSecret = shownRedis(bare)
 		return shown, hasSecret || query != ""
 	}
 	return text, false
+}
+
+// shownWebhook returns the scheme and the host of the URL of a webhook. Whoever knows its path can
+// often send to it, so hasSecret is true if it has a path, a user or a query.
+func shownWebhook(bare string, query bool) (shown string, hasSecret bool) {
+	scheme, rest, _ := strings.Cut(bare, "://")
+	at := strings.LastIndexByte(rest, '@')
+	host, path, _ := strings.Cut(rest[at+1:], "/")
+	host, _, fragment := strings.Cut(host, "#")
+	return scheme + "://" + host, query || path != "" || at >= 0 || fragment
 }
 
 // shownRedis returns a Redis URL with its user and without its password. hasSecret reports
