@@ -259,6 +259,9 @@ func mayBeHTTP2(raw []byte) bool {
 // mendStatus reads a status line. http11 is false if the version is before 1.1.
 func mendStatus(line []byte) (mended []byte, code int, http11 bool, err error) {
 	words := strings.FieldsFunc(string(clean(line)), func(r rune) bool { return r == ' ' || r == '\t' })
+	if len(words) == 0 {
+		return nil, 0, false, fmt.Errorf("%w: status line %.80q", ErrDiscarded, line)
+	}
 	version, isHTTP := strings.CutPrefix(strings.ToUpper(words[0]), "HTTP")
 	http11 = isHTTP && version >= "/1.1"
 	if major, _, _ := strings.Cut(version, "."); len(major) > len("/1") { // two digits, such as 10.0

@@ -197,6 +197,8 @@ func (m *mending) takeHead(b []byte) (rest []byte) {
 	case known && !mayBeHTTP2(m.head):
 		m.after = notHTTP(m.head)
 		return nil
+	default:
+		return nil // too short to tell
 	}
 	size := m.headEnd(before)
 	if m.heads+int64(len(m.head)) > m.maxHead && (size == 0 || m.heads+int64(size) > m.maxHead) {

@@ -95,6 +95,7 @@ var forms = []struct {
 	{"no status", "HTTP/1.1\r\n" + five, "the answer contradicts HTTP: status line", ""},
 	{"HTTP/0.9", "<html>hello", "not an answer of HTTP", ""},
 	{"another protocol", "SSH-2.0-OpenSSH_9.2\r\n", "not an answer of HTTP", ""},
+	{"no status line", "\x00   \n\n", "not an answer of HTTP", ""},
 	{"few other bytes", "H", "not an answer of HTTP", ""},
 	{"HTTP/2 settings", "\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80", "the host speaks only HTTP/2", ""},
 	{"HTTP/2 goaway", "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00", "the host speaks only HTTP/2", ""},
