@@ -17,6 +17,7 @@ func TestOddAnswers(t *testing.T) {
 	for name, set := range map[string]testweb.Hardships{
 		"answers": testweb.OddAnswers,
 		"markup":  testweb.OddMarkup,
+		"roles":   testweb.OddAnswers | testweb.Sitemaps,
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := corners(t, set, 0)

@@ -21,7 +21,7 @@ func TestSignalsEndCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stalled, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	stalled, err := net.Listen("tcp", "127.0.0.1:0") // accepts no connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestSignalsEndCommands(t *testing.T) {
 			cmd.Args[0], cmd.Dir = "crawler", dir
 			name, value := smallFilter()
 			cmd.Env = append(os.Environ(), name+"="+value, "HOME="+dir)
-			if _, err := cmd.StdinPipe(); err != nil { // nobody writes to it
+			if _, err := cmd.StdinPipe(); err != nil { // without a writer
 				t.Fatal(err)
 			}
 			var output strings.Builder

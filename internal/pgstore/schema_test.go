@@ -192,10 +192,10 @@ func TestSchemaVersions(t *testing.T) {
 	if _, err := pgstore.Inspect(t.Context(), cfg); !errors.Is(err, pgstore.ErrSchema) {
 		t.Errorf("Inspect without a schema: %v, want ErrSchema", err)
 	}
-	for _, before := range []int64{0, 3} {
+	for _, before := range []int64{0, 4} {
 		from, to, err := pgstore.Migrate(t.Context(), pgstore.Config{DSN: cfg.DSN})
-		if err != nil || from != before || to != 3 {
-			t.Errorf("Migrate = from version %d to %d, %v; want from %d to 3", from, to, err, before)
+		if err != nil || from != before || to != 4 {
+			t.Errorf("Migrate = from version %d to %d, %v; want from %d to 4", from, to, err, before)
 		}
 	}
 	open(t, refused)
@@ -221,7 +221,7 @@ func TestOpenDuringMigration(t *testing.T) {
 	defer migrating.Close(context.Background())
 	_, err = migrating.Exec(t.Context(), "SELECT pg_advisory_lock(x'637261776c6572'::bigint)")
 	must(t, err)
-	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 3")
+	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 4")
 	ended := make(chan error)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -232,7 +232,7 @@ func TestOpenDuringMigration(t *testing.T) {
 				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
 		}
 		if err == nil {
-			_, err = migrating.Exec(ctx, "INSERT INTO crawler.migration (version_id, is_applied) VALUES (3, true)")
+			_, err = migrating.Exec(ctx, "INSERT INTO crawler.migration (version_id, is_applied) VALUES (4, true)")
 		}
 		ended <- errors.Join(err, migrating.Close(context.Background()))
 	}()
@@ -269,8 +269,8 @@ func TestOutcomesHaveLetters(t *testing.T) {
 			t.Errorf("a key that was finished with outcome %q has outcome %q in the database", e.Name, got)
 		}
 	}
-	if len(told) != 12 {
-		t.Errorf("the database knows %d outcomes, want 12", len(told))
+	if len(told) != 13 {
+		t.Errorf("the database knows %d outcomes, want 13", len(told))
 	}
 }
 

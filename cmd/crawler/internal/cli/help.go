@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,13 +78,19 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's template for the help of a command, with the flags as writeFlags lists them.
-func usageTemplate(of *cobra.Command) string {
+// addListFlags adds the function listFlags to cobra's templates, which all commands of the process
+// share.
+var addListFlags = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("listFlags", func(flags *pflag.FlagSet) string {
 		var text strings.Builder
 		writeFlags(&text, flags, nil)
 		return text.String()
 	})
+})
+
+// usageTemplate is cobra's template for the help of a command, with the flags as writeFlags lists them.
+func usageTemplate(of *cobra.Command) string {
+	addListFlags()
 	return strings.NewReplacer(".LocalFlags.FlagUsages", "listFlags .LocalFlags", ".InheritedFlags.FlagUsages", "listFlags .InheritedFlags").
 		Replace(of.UsageTemplate())
 }

@@ -44,7 +44,7 @@ func withoutSecret(flag, text string) (shown string, hasSecret bool) {
 	return text, false
 }
 
-// shownWebhook returns the scheme and the host of the URL of a webhook. Whoever knows its path can
+// shownWebhook returns the scheme and the host of the URL of a webhook. A program that knows its path can
 // often send to it, so hasSecret is true if it has a path, a user or a query.
 func shownWebhook(bare string, query bool) (shown string, hasSecret bool) {
 	scheme, rest, _ := strings.Cut(bare, "://")
