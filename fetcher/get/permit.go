@@ -1,7 +1,6 @@
 package get
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -35,14 +34,6 @@ func (p *permission) abort() error {
 		return fmt.Errorf("%w: %w", ErrAborted, *denied)
 	}
 	return nil
-}
-
-type permissionKey struct{}
-
-// permissionOf returns the permission in a request's context, or nil.
-func permissionOf(ctx context.Context) *permission {
-	p, _ := ctx.Value(permissionKey{}).(*permission)
-	return p
 }
 
 // gated is a connection that writes only while its request is permitted. The check is in

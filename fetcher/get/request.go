@@ -70,7 +70,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 		f.capture = newCapture(c.maxCaptured(request))
 		defer f.capture.end()
 	}
-	hr = hr.WithContext(httptrace.WithClientTrace(context.WithValue(ctx, permissionKey{}, f.permission), f.trace()))
+	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
 
 	start := time.Now()
 	if request.Started != nil {

@@ -67,13 +67,6 @@ func (l *headerLink) attributes() []html.Attribute {
 	return attrs
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}
-
 const headerSpace = " \t\r\n"
 
 // nextLink returns the first link of the value of a Link header, and what follows its comma. It

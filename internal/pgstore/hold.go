@@ -51,7 +51,8 @@ func (o Outbox) Acquire(ctx context.Context, name string) (events.Hold, error) {
 	host, _ := os.Hostname()
 	h := &hold{Outbox: o, name: name, holder: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])}
 	var seen heldRow
-	for since, last := time.Now(), time.Now(); ; {
+	var since, last time.Time
+	for {
 		err := o.queryRow(ctx, "acquire a relay", o.sql("acquire_relay"), []any{o.crawl, name, h.holder, seen.term, seen.beat}, &h.term)
 		if err == nil {
 			return h, nil
