@@ -262,7 +262,7 @@ func staleTerm(t *testing.T, p ProgressUnderTest) {
 		}
 		must(t, next.Release(t.Context()))
 		if err := old.Save(t.Context(), "9", nil); !errors.Is(err, events.ErrSuperseded) {
-			t.Errorf("Save with an old term, while nobody holds the name: %v, want ErrSuperseded", err)
+			t.Errorf("Save with an old term, while the name is free: %v, want ErrSuperseded", err)
 		}
 		if got, _ := cursorOf(t, p, "a"); got.Cursor != "3" || got.Dead != 0 {
 			t.Errorf("in the end: %+v; want the cursor of the new holder, 3, and no dead letters", got)
