@@ -246,6 +246,7 @@ type Crawl struct {
 	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
 	// documentTime is how long the turns of one page may take together, see effort.
 	documentTime time.Duration
+	dearTime     time.Duration    // a host rests after a page that took so long
 	onStep       func(url string) // called in giveUp; a test makes the work on a page slow with it
 
 	wake  chan struct{} // something may be due earlier than expected
@@ -302,6 +303,7 @@ func New(config Config) (*Crawl, error) {
 		wake:     make(chan struct{}, 1),
 
 		documentTime: DocumentTime,
+		dearTime:     dearTime,
 	}
 	c.exact, _ = exact.ParseTexts(config.Exact) // withDefaults has checked it
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)

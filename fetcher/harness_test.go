@@ -280,6 +280,7 @@ func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	c.SetDearTime(time.Hour) // no page of a test is dear because the machine is slow
 	return c
 }
 

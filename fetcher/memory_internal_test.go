@@ -27,6 +27,9 @@ func (c *Crawl) OccupyParsers() (release func()) {
 // SetDocumentTime replaces documentTime. It must be called before Run.
 func (c *Crawl) SetDocumentTime(d time.Duration) { c.documentTime = d }
 
+// SetDearTime replaces dearTime. It must be called before Run.
+func (c *Crawl) SetDearTime(d time.Duration) { c.dearTime = d }
+
 // OnStep sets a function that is called every few steps of the work on the page at url. It must
 // be called before Run.
 func (c *Crawl) OnStep(step func(url string)) { c.onStep = step }

@@ -14,7 +14,7 @@ import (
 //     they came.
 //   - A turn lasts turnTime. A visit that needs more waits again, behind the others.
 //   - After DocumentTime of its own turns, the page is done, without the data that is missing.
-//   - A host whose page took dearTime or longer rests for hostRests times as long.
+//   - A host whose page took dearTime or longer rests for hostRests times as long, 100 s at most.
 const (
 	turnTime  = 100 * time.Millisecond
 	dearTime  = time.Second
@@ -89,12 +89,12 @@ func (v *visited) settleEffort() {
 		v.cfg.Logger.Warn("page took too long, its data is missing",
 			slog.String("url", v.item.URL), slog.String("host", v.item.Host), slog.Duration("took", took))
 	}
-	if took < dearTime {
+	if took < v.dearTime {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if until := time.Now().Add(hostRests * took); until.After(v.notBefore) {
+	if until := time.Now().Add(hostRests * min(took, DocumentTime)); until.After(v.notBefore) {
 		v.notBefore = until
 	}
 }

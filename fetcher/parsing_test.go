@@ -35,6 +35,7 @@ func slowPages(t *testing.T, n int) (w *world, cfg fetcher.Config, seeds []strin
 
 // makeSlow makes the work on the long pages slow: every few steps take 30 ms.
 func makeSlow(c *fetcher.Crawl) {
+	c.SetDearTime(time.Second)
 	c.OnStep(func(url string) {
 		if strings.HasPrefix(url, "http://slow") {
 			time.Sleep(30 * time.Millisecond)
