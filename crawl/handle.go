@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"time"
 
@@ -256,20 +255,21 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// Snapshot calls the function read with an iterator over the records that are committed now.
-// The lines are like those of Handle.Records. Each iteration yields the same lines, even if
-// the crawl adds records meanwhile. If the records are not in the files of one
-// directory, Snapshot copies them to a temporary file. If the function read returns an error,
-// Snapshot returns this error.
-func (h *Handle) Snapshot(ctx context.Context, read func(records iter.Seq2[[]byte, error]) error) error {
+// Selection says which records Snapshot reads.
+type Selection = engine.Selection
+
+// Snapshot calls the function read with an iterator over the selected records, of those that are
+// committed now. The lines are like those of Records. Each iteration yields the same lines, even if
+// the crawl adds records meanwhile, unless s.Once is set. If the records are not in the files of one
+// directory, Snapshot copies them to a temporary file. It chooses the latest record of each URL, and
+// joins referrers, with other temporary files: 28 and 250 bytes a record. If the function read
+// returns an error, Snapshot returns this error.
+func (h *Handle) Snapshot(ctx context.Context, s Selection, read func(records iter.Seq2[[]byte, error]) error) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {
 		return err
 	}
-	err = engine.Snapshot(ctx, records, func(fixed engine.RecordSource) error {
-		return read(engine.WithContext(ctx, fixed.Lines()))
-	})
-	return errors.Join(err, closeRecords())
+	return errors.Join(s.Read(ctx, records, read), closeRecords())
 }
 
 // lines calls the given function with the committed records, and yields the lines of its
@@ -296,22 +296,6 @@ func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine
 			yield(nil, err)
 		}
 	}
-}
-
-// WriteReferrers writes the records to w. It adds to each record the field "referrer",
-// the URL of the page on which the record's URL was found first. The records must be in
-// files. They are sorted in the directory temp, where they need about 250 bytes a
-// record. An empty temp means the system's directory for temporary files.
-func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
-	records, closeRecords, err := h.records(ctx)
-	if err != nil {
-		return err
-	}
-	reader, files := records.(record.Reader)
-	if !files {
-		return errors.Join(&LocationError{Crawl: h.location.String(), Problem: "referrers are joined to records in the files of one directory only"}, closeRecords())
-	}
-	return errors.Join(reader.JoinReferrers(ctx, w, temp), closeRecords())
 }
 
 // records returns the committed records. If another process runs an embedded crawl,

@@ -24,7 +24,7 @@ func TestSnapshotOfGrowingCrawl(t *testing.T) {
 	c.Fields = []crawl.FieldGroup{{Fields: []string{"added_later=h1"}}}
 	var csv bytes.Buffer
 	wanted := table.Table{Schema: table.Records(), Format: table.CSV}
-	err := h.Snapshot(t.Context(), func(records iter.Seq2[[]byte, error]) error {
+	err := h.Snapshot(t.Context(), crawl.Selection{Temp: t.TempDir()}, func(records iter.Seq2[[]byte, error]) error {
 		readings := 0
 		return wanted.Write(func() table.Lines {
 			if readings++; readings == 2 {

@@ -56,7 +56,22 @@ func BenchmarkReader(b *testing.B) {
 		_, err := r.Trail(idOf(records - 1))
 		return err
 	})
-	run("op=join", func() error { return r.JoinReferrers(b.Context(), io.Discard, b.TempDir()) })
+	count := func(lines Lines) error {
+		for _, err := range lines {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	run("op=join", func() error { return JoinReferrers(b.Context(), r.Lines(), b.TempDir(), count) })
+	run("op=latest", func() error {
+		latest, err := Latest(b.Context(), r.Lines(), b.TempDir())
+		if err != nil {
+			return err
+		}
+		return count(latest)
+	})
 }
 
 // BenchmarkExport measures the merge of the records of four workers, in files in the page

@@ -209,8 +209,12 @@ func TestReaderDamage(t *testing.T) {
 		if last == nil || !strings.Contains(last.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", tt.name, last, tt.want)
 		}
-		if err := (Reader{Dir: dir, End: tt.end}).JoinReferrers(t.Context(), &bytes.Buffer{}, t.TempDir()); err == nil {
+		all := Reader{Dir: dir, End: tt.end}.Lines()
+		if err := JoinReferrers(t.Context(), all, t.TempDir(), func(Lines) error { return nil }); err == nil {
 			t.Errorf("%s: JoinReferrers returned no error", tt.name)
+		}
+		if _, err := Latest(t.Context(), all, t.TempDir()); err == nil {
+			t.Errorf("%s: Latest returned no error", tt.name)
 		}
 	}
 }
@@ -314,30 +318,30 @@ func TestTrailToSeed(t *testing.T) {
 	}
 }
 
-// cancelling cancels a context at the first Write.
-type cancelling struct{ cancel context.CancelFunc }
-
-func (c cancelling) Write(p []byte) (int, error) {
-	c.cancel()
-	return len(p), nil
+// TestSelectionsStopWithContext: JoinReferrers and Latest return the error of their context.
+func TestSelectionsStopWithContext(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, Pages.active(), line(t, sample(1, 0)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	lines := Reader{Dir: dir}.Lines()
+	err := JoinReferrers(ctx, lines, t.TempDir(), func(Lines) error { return nil })
+	_, err2 := Latest(ctx, lines, t.TempDir())
+	if !errors.Is(err, context.Canceled) || !errors.Is(err2, context.Canceled) {
+		t.Errorf("errors %v and %v, want %v", err, err2, context.Canceled)
+	}
 }
 
-// TestJoinReferrersStopsWithContext: JoinReferrers returns the error of its context if the
-// context ends before the call, or while JoinReferrers writes.
-func TestJoinReferrersStopsWithContext(t *testing.T) {
-	dir := t.TempDir()
-	var text []byte
-	for n := range 5000 { // more than the buffer of the output
-		text = append(text, line(t, sample(n, n-1))...)
-	}
-	write(t, dir, Pages.active(), text)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for _, when := range []string{"while it writes", "before it begins"} {
-		if err := (Reader{Dir: dir}).JoinReferrers(ctx, cancelling{cancel}, t.TempDir()); !errors.Is(err, context.Canceled) {
-			t.Errorf("the context ends %s: error %v, want %v", when, err, context.Canceled)
+// textOf returns all lines.
+func textOf(t *testing.T, lines Lines) (text []byte) {
+	t.Helper()
+	for line, err := range lines {
+		if err != nil {
+			t.Fatal(err)
 		}
+		text = append(text, line...)
 	}
+	return text
 }
 
 // FuzzJoinReferrers writes random records, and compares the result of JoinReferrers with that
@@ -365,7 +369,14 @@ func FuzzJoinReferrers(f *testing.F) {
 		}
 		write(t, dir, Pages.active(), text)
 		var out bytes.Buffer
-		if err := (Reader{Dir: dir}).JoinReferrers(t.Context(), &out, temp); err != nil {
+		err := JoinReferrers(t.Context(), Reader{Dir: dir}.Lines(), temp, func(joined Lines) error {
+			for range joined {
+				break // the next iteration begins again
+			}
+			_, err := out.Write(textOf(t, joined))
+			return err
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range records {

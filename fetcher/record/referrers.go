@@ -12,14 +12,15 @@ import (
 	"slices"
 )
 
-// JoinReferrers writes all records to w. It adds the key "referrer", the URL of the
-// referring page, after each "referrer_id". A record whose referrer is unknown stays
-// unchanged.
+// JoinReferrers calls the function read with all lines of records. It adds the key "referrer", the
+// URL of the referring page, after each "referrer_id". A record whose referrer is unknown stays
+// unchanged. The function read can iterate over the joined lines several times, but not at the same
+// time. JoinReferrers returns its error.
 //
-// It reads the records twice. The first time it stores all URLs and the ids of all referrers
-// in a directory below temp, about 250 bytes for each record. Then it joins them in 64
-// shares. It takes about 50 MB of memory for each 10⁷ records.
-func (r Reader) JoinReferrers(ctx context.Context, w io.Writer, temp string) (err error) {
+// It reads the lines once before it calls read. It stores all URLs and the ids of all referrers in a
+// directory below temp, about 250 bytes for each record. Then it joins them in 64 shares. It takes
+// about 50 MB of memory for each 10⁷ records.
+func JoinReferrers(ctx context.Context, lines Lines, temp string, read func(joined Lines) error) (err error) {
 	files, err := newSpills(temp, "referrers-")
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (r Reader) JoinReferrers(ctx context.Context, w io.Writer, temp string) (er
 			}
 		}
 	}
-	end, err := r.ask(ctx, &join)
+	n, err := join.ask(ctx, lines)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (r Reader) JoinReferrers(ctx context.Context, w io.Writer, temp string) (er
 			return fmt.Errorf("record: join referrers: %w", err)
 		}
 	}
-	return r.mergeReferrers(ctx, w, &join, end)
+	return read(join.joined(lines, n))
 }
 
 // id is a record's id; its bytes are uniformly distributed.
@@ -63,22 +64,23 @@ type share struct {
 	pages   *spill        // id and URL of each record
 	asked   *spill        // ids of referrers, in the order of the records that refer to them
 	answers *spill        // their URLs in the same order, empty for an unknown referrer
-	urls    *bufio.Reader // of answers
+	urls    *bufio.Reader // of answers, for one iteration
 }
 
 // ask writes the ids and URLs of the records, and the ids of their referrers, to the shares.
-// It returns where the records end.
-func (r Reader) ask(ctx context.Context, all *referrers) (end Place, err error) {
-	for l, err := range r.lines(noLimit) {
+// It returns the number of lines.
+func (all *referrers) ask(ctx context.Context, lines Lines) (n uint64, err error) {
+	for line, err := range lines {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return end, err
+			return n, err
 		}
-		keys, err := parseKeys(l.text)
+		n++
+		keys, err := parseKeys(line)
 		if err != nil {
-			return end, l.fault(err)
+			return n, fmt.Errorf("record: line %d: %w", n, err)
 		}
 		page := all.of(keys.id).pages
 		writeID(page.Writer, keys.id)
@@ -86,9 +88,8 @@ func (r Reader) ask(ctx context.Context, all *referrers) (end Place, err error) 
 		if keys.referrerEnd > 0 {
 			writeID(all.of(keys.referrer).asked.Writer, keys.referrer)
 		}
-		end = l.end()
 	}
-	return end, nil
+	return n, nil
 }
 
 // writeID and writeSized ignore errors, because a bufio.Writer keeps its error for Flush.
@@ -102,7 +103,7 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer writes the URLs of the share's referrers to s.answers, and opens s.urls.
+// answer writes the URLs of the share's referrers to s.answers.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {
@@ -115,8 +116,7 @@ func (s *share) answer() error {
 	for page := range slices.Chunk(asked, len(id{})) {
 		writeSized(s.answers.Writer, urls[id(page)])
 	}
-	s.urls, err = s.answers.reader()
-	return err
+	return s.answers.Flush()
 }
 
 // load reads the URLs of a share's pages.
@@ -135,40 +135,47 @@ func (s *share) load() (urls map[id][]byte, err error) {
 	return urls, nil
 }
 
-// mergeReferrers writes the records before end, with the URLs of their referrers.
-func (r Reader) mergeReferrers(ctx context.Context, w io.Writer, all *referrers, end Place) error {
-	out := bufio.NewWriterSize(w, 256<<10)
-	var url []byte
-	for l, err := range r.lines(end) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		keys, err := parseKeys(l.text)
-		if err != nil {
-			return l.fault(err)
-		}
-		if keys.referrerEnd > 0 {
-			if url, err = readSized(all.of(keys.referrer).urls, url); err != nil {
-				return fmt.Errorf("record: join referrers: %w", err)
-			}
-			if len(url) > 0 {
-				_, _ = out.Write(l.text[:keys.referrerEnd])
-				_, _ = out.WriteString(`,"referrer":"`)
-				_, _ = out.Write(url)
-				l.text = l.text[keys.referrerEnd-1:] // from the quote on
+// joined yields the first n lines, with the URLs of their referrers.
+func (all *referrers) joined(lines Lines, n uint64) Lines {
+	return func(yield func([]byte, error) bool) {
+		for i := range all {
+			var err error
+			if all[i].urls, err = all[i].answers.reader(); err != nil {
+				yield(nil, fmt.Errorf("record: join referrers: %w", err))
+				return
 			}
 		}
-		if _, err := out.Write(l.text); err != nil {
-			return fmt.Errorf("record: %w", err)
+		var joined, url []byte
+		left := n
+		for line, err := range lines {
+			if err == nil && left == 0 {
+				return
+			}
+			left--
+			if err == nil {
+				joined, url, err = all.join(joined[:0], line, url)
+			}
+			if !yield(joined, err) || err != nil {
+				return
+			}
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("record: %w", err)
+}
+
+// join appends a line, with the URL of its referrer, to joined. It reuses the memory of room.
+func (all *referrers) join(joined, line, room []byte) (_, url []byte, err error) {
+	keys, err := parseKeys(line)
+	if err != nil || keys.referrerEnd == 0 {
+		return append(joined, line...), room, err
 	}
-	return nil
+	if url, err = readSized(all.of(keys.referrer).urls, room); err != nil {
+		return joined, url, fmt.Errorf("record: join referrers: %w", err)
+	}
+	if len(url) == 0 {
+		return append(joined, line...), url, nil
+	}
+	joined = append(append(joined, line[:keys.referrerEnd]...), `,"referrer":"`...)
+	return append(append(joined, url...), line[keys.referrerEnd-1:]...), url, nil // from the quote on
 }
 
 // readSized reads what writeSized wrote. It reuses the memory of room.

@@ -83,9 +83,19 @@ const pageOfRecords = 1000
 // fingerprints and rounds. If visit returns an error, EachRecord stops and returns this
 // error. Records that are added meanwhile might be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
+	return s.eachRecord(ctx, s.sql("records"), visit)
+}
+
+// EachLatestRecord is like EachRecord, but leaves out records that have a later round.
+func (s *Store) EachLatestRecord(ctx context.Context, visit func(exact.Row) error) error {
+	return s.eachRecord(ctx, s.sql("latest_records"), visit)
+}
+
+// eachRecord executes a statement for one page of records after another.
+func (s *Store) eachRecord(ctx context.Context, sql string, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {
-		page, err := query(ctx, s, "read records", s.sql("records"), scanRecord, uuid(after.Fingerprint), round, pageOfRecords)
+		page, err := query(ctx, s, "read records", sql, scanRecord, uuid(after.Fingerprint), round, pageOfRecords)
 		if err != nil {
 			return err
 		}

@@ -464,6 +464,12 @@ func TestRecordsAreKeptAsWritten(t *testing.T) {
 			t.Fatalf("record %d is %s, want %s", i, a, b)
 		}
 	}
+	got = nil
+	must(t, set.EachLatestRecord(t.Context(), func(row exact.Row) error { got = append(got, row); return nil }))
+	rows = slices.DeleteFunc(rows, func(row exact.Row) bool { return row.Round == 0 })
+	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", rows); a != b {
+		t.Errorf("the latest records are %.2000s, want %.2000s", a, b)
+	}
 	stop := errors.New("stop")
 	if err := set.EachRecord(t.Context(), func(exact.Row) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("EachRecord returned %v, want the error of its function", err)

@@ -17,6 +17,7 @@ type merged struct {
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // the URLs that the crawl has not finished
 	edges   bool                         // merge the links instead of the records
+	temp    string                       // directory for temporary files; empty means the system's
 }
 
 var _ RecordSource = merged{}
@@ -51,7 +52,7 @@ func (m merged) Trail(id string) (trail []record.Record, err error) {
 // merge merges the records into a temporary directory, and calls read with a reader of
 // that directory.
 func (m merged) merge(read func(record.Reader) error) error {
-	return inTemp("crawler-merged-", func(dir string, f *os.File) error {
+	return inTemp(m.temp, "crawler-merged-", func(dir string, f *os.File) error {
 		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
 		return err
 	}, read)
@@ -59,22 +60,55 @@ func (m merged) merge(read func(record.Reader) error) error {
 
 // Snapshot calls read with a source whose lines are the same in each reading. If records is a
 // record.Reader, Snapshot passes it on unchanged: its field End fixes the lines. Snapshot
-// copies the lines of other sources to a temporary directory.
-func Snapshot(ctx context.Context, records RecordSource, read func(RecordSource) error) error {
+// copies the lines of other sources to a directory below temp; an empty temp means the system's.
+func Snapshot(ctx context.Context, records RecordSource, temp string, read func(RecordSource) error) error {
 	readFile := func(all record.Reader) error { return read(all) }
 	switch source := records.(type) {
 	case record.Reader:
 		return read(source)
 	case merged:
+		source.temp = temp
 		return source.merge(readFile)
 	}
-	return inTemp("crawler-records-", func(_ string, f *os.File) error { return CopyLines(ctx, records.Lines(), f) }, readFile)
+	return inTemp(temp, "crawler-records-", func(_ string, f *os.File) error { return CopyLines(ctx, records.Lines(), f) }, readFile)
 }
 
-// inTemp calls write with a temporary directory and the file of records in it. Then it
+// Selection says which records Read reads.
+type Selection struct {
+	AllRounds bool   // read all records of a URL, and not only the one of its last round
+	Referrers bool   // add to each record, as "referrer", the URL of the page that named it first
+	Once      bool   // the records are iterated over once, so that rows of Postgres need no copy
+	Temp      string // directory for temporary files; empty means the system's
+}
+
+// Read calls the function read with the selected records. Each iteration over them yields the
+// same lines, unless Once is set. The function read is called once, and Read returns its error.
+func (s Selection) Read(ctx context.Context, records RecordSource, read func(record.Lines) error) error {
+	if stored, are := records.(rows); are {
+		stored.latest, s.AllRounds = !s.AllRounds, true // Postgres chooses
+		if s.Once && !s.Referrers {
+			return read(WithContext(ctx, stored.Lines()))
+		}
+		records = stored
+	}
+	return Snapshot(ctx, records, s.Temp, func(fixed RecordSource) (err error) {
+		lines := WithContext(ctx, fixed.Lines())
+		if !s.AllRounds {
+			if lines, err = record.Latest(ctx, lines, s.Temp); err != nil {
+				return err
+			}
+		}
+		if s.Referrers {
+			return record.JoinReferrers(ctx, lines, s.Temp, read)
+		}
+		return read(lines)
+	})
+}
+
+// inTemp calls write with a directory below temp and the file of records in it. Then it
 // calls read, and removes the directory.
-func inTemp(prefix string, write func(dir string, f *os.File) error, read func(record.Reader) error) (err error) {
-	dir, err := os.MkdirTemp("", prefix)
+func inTemp(temp, prefix string, write func(dir string, f *os.File) error, read func(record.Reader) error) (err error) {
+	dir, err := os.MkdirTemp(temp, prefix)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ type rows struct {
 	ctx  context.Context // of the caller that reads
 	set  *pgstore.Store
 	skip map[exact.Ref]bool // rows of items that are not finished
+	// latest leaves out the rows of a URL that have a later round. It must not be set together with skip.
+	latest bool
 }
 
 var _ RecordSource = rows{}
@@ -53,7 +55,11 @@ var _ RecordSource = rows{}
 func (r rows) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		enough := errors.New("enough")
-		err := r.set.EachRecord(r.ctx, func(row exact.Row) error {
+		each := r.set.EachRecord
+		if r.latest {
+			each = r.set.EachLatestRecord
+		}
+		err := each(r.ctx, func(row exact.Row) error {
 			if !r.skip[row.Ref] && !yield(append(row.Record, '\n'), nil) {
 				return enough
 			}
@@ -67,7 +73,7 @@ func (r rows) Lines() iter.Seq2[[]byte, error] {
 
 // Trail implements RecordSource.
 func (r rows) Trail(id string) (trail []record.Record, err error) {
-	err = inTemp("crawler-rows-", func(_ string, f *os.File) error { return CopyLines(r.ctx, r.Lines(), f) }, func(all record.Reader) error {
+	err = inTemp("", "crawler-rows-", func(_ string, f *os.File) error { return CopyLines(r.ctx, r.Lines(), f) }, func(all record.Reader) error {
 		trail, err = all.Trail(id)
 		return err
 	})

@@ -62,7 +62,7 @@ func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, runnin
 		a.Notes = append(a.Notes, "no records are here: name the directory of the workers' directories with --dir")
 		return nil
 	}
-	return e.countRecords(ctx, a, merged{ctx, dirs, waiting(ctx, e), false}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
+	return e.countRecords(ctx, a, merged{ctx: ctx, dirs: dirs, pending: waiting(ctx, e)}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
 }
 
 // auditRows compares the counters with the rows in Postgres.

@@ -134,7 +134,7 @@ func (e *sharedEngine) reachable(ctx context.Context) (RecordSource, error) {
 	if err != nil || len(dirs) == 0 {
 		return nil, err
 	}
-	return merged{ctx, dirs, waiting(ctx, e), false}, nil
+	return merged{ctx: ctx, dirs: dirs, pending: waiting(ctx, e)}, nil
 }
 
 // LocateURL implements Books.

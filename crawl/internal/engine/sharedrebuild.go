@@ -75,7 +75,7 @@ func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store)
 	if keys == nil {
 		return merged{ctx: ctx, dirs: dirs}, nil
 	}
-	return merged{ctx, dirs, waitingRefs(ctx, keys, c.Exact), false}, nil
+	return merged{ctx: ctx, dirs: dirs, pending: waitingRefs(ctx, keys, c.Exact)}, nil
 }
 
 // eachWaiting yields the exact keys of waiting items.

@@ -29,7 +29,7 @@ func (growing) Trail(string) ([]record.Record, error) { return nil, errors.ErrUn
 // has more lines in each reading.
 func TestSnapshotReadsOnce(t *testing.T) {
 	var got []string
-	err := Snapshot(t.Context(), growing{new(int)}, func(fixed RecordSource) error {
+	err := Snapshot(t.Context(), growing{new(int)}, t.TempDir(), func(fixed RecordSource) error {
 		for range 2 {
 			var text strings.Builder
 			for line, err := range fixed.Lines() {

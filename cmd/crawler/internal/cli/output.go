@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
@@ -18,14 +19,15 @@ import (
 func newOutput(s streams) *cobra.Command {
 	var crawl target
 	var tables tableFlags
-	var referrers bool
+	var selection crawler.Selection
 	cmd := &cobra.Command{
 		Use: "output [--dir DIR | --redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
-			"    [--where CONDITION] [--sort COLUMNS] [--limit N] [--referrers] [--out FILE]",
+			"    [--where CONDITION] [--sort COLUMNS] [--limit N] [--all-rounds] [--referrers] [--out FILE]",
 		Short: "Print the records of a crawl, as JSON lines, CSV or Parquet",
 		Long: `Print the committed records of a crawl, running or not: from all files of all
 workers in their order, also from compressed files, or from Postgres. Each URL has
-one record for each of its rounds.
+one record for each of its rounds. Only the latest one is printed, unless
+--all-rounds is given, and only the latest one is tested by --where.
 
 A CONDITION compares columns, joined with and, or, not and parentheses, as in
 "status >= 400 and not (url ~ /tag/ or depth > 3)"; see docs/reference/output.md.`,
@@ -36,7 +38,8 @@ A CONDITION compares columns, joined with and, or, not and parentheses, as in
 	}
 	crawl.addTo(cmd)
 	tables.addTo(cmd.Flags(), table.Records())
-	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
+	cmd.Flags().BoolVar(&selection.AllRounds, "all-rounds", false, "print the records of all rounds of a URL, not only its latest one")
+	cmd.Flags().BoolVar(&selection.Referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
 	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -44,20 +47,11 @@ A CONDITION compares columns, joined with and, or, not and parentheses, as in
 		if err != nil {
 			return usage(err)
 		}
-		if referrers && !tables.plain() {
-			return usage(errors.New("--referrers prints whole records as JSON lines: leave out --format, --columns, --where, --sort and --limit"))
-		}
-		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) (err error) {
-			switch {
-			case referrers:
-				return c.WriteReferrers(ctx, s.out, tables.temp)
-			case wanted.ReadsTwice():
-				err = c.Snapshot(ctx, func(records table.Lines) error {
-					return printTable(s, wanted, func() table.Lines { return records })
-				})
-			default:
-				err = printTable(s, wanted, func() table.Lines { return c.Records(ctx) })
-			}
+		selection.Once, selection.Temp = !wanted.ReadsTwice(), tables.temp
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			err := c.Snapshot(ctx, selection, func(records table.Lines) error {
+				return printTable(s, wanted, func() table.Lines { return records })
+			})
 			if err != nil {
 				return err
 			}
@@ -90,7 +84,7 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
 	flags.StringSliceVar(&f.sort, "sort", nil, "sort by these `COLUMNS`, as in -status,url; a minus means descending order, and empty values come last")
 	flags.Uint64Var(&f.limit, "limit", 0, "print `N` records at most, with --sort the first ones of all; 0 means all")
-	flags.StringVar(&f.temp, "temp", "", "`DIR` for the temporary files of --sort and --referrers (default the system's)")
+	flags.StringVar(&f.temp, "temp", "", "`DIR` for temporary files (default the system's)")
 	restrict.Check(flags, "sort", func(text string) error {
 		return firstFault("want columns: %w", schemas, func(s *table.Schema) error {
 			_, err := s.SortKey(text)

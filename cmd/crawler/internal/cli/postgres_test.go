@@ -134,6 +134,36 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	}
 }
 
+// latestOutput fetches the failed URLs of a crawl again. Then it checks that output prints only the
+// latest record of each URL, and with --all-rounds what export prints.
+func latestOutput(t *testing.T, named, crawl []string) {
+	t.Helper()
+	before := must(t, append([]string{"output"}, named...)...)
+	must(t, append([]string{"retry"}, named...)...)
+	must(t, crawl...)
+	again := func(flags ...string) string { return must(t, slices.Concat([]string{"output"}, flags, named)...) }
+	all, latest := again("--all-rounds"), again()
+	repeated := strings.Count(all, `"round":1,`)
+	lines := strings.Count(before, "\n")
+	if n, m := strings.Count(all, "\n"), strings.Count(latest, "\n"); repeated == 0 || n != lines+repeated || m != lines {
+		t.Errorf("%d URLs, of which %d were fetched again: output prints %d records, and %d of all rounds", lines, repeated, m, n)
+	}
+	for url, n := range recordsOf(latest) {
+		if n != 1 {
+			t.Errorf("output prints %d records of %s", n, url)
+		}
+	}
+	if n := strings.Count(latest, `"round":1,`); n != repeated {
+		t.Errorf("output prints %d records of round 1, want %d", n, repeated)
+	}
+	if csv := again("--format", "csv", "--columns", "url", "--referrers"); strings.Count(csv, "\n") != lines+1 {
+		t.Errorf("CSV has %d lines, want %d", strings.Count(csv, "\n"), lines+1)
+	}
+	if joined := again("--referrers", "--where", "referrer ~ ^http"); joined == "" || strings.Count(joined, `"referrer":"http`) != strings.Count(joined, "\n") {
+		t.Errorf("output --referrers prints %.300s, want only records with the URL of their referrer", joined)
+	}
+}
+
 // TestTwoWorkersWithPostgres: two workers share a crawl that stores the fingerprints of all its
 // URLs in Postgres. Each page is in the output once, and each command that describes the crawl
 // prints the expected result.
@@ -175,6 +205,7 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 			if out := must(t, append([]string{"reconcile"}, named...)...); out != "0 notes from the outbox, 0 keys offered: 0 queued again, 0 refused\n" {
 				t.Errorf("reconcile prints %q, want only zeros", out)
 			}
+			latestOutput(t, named, crawl)
 			must(t, append([]string{"rebuild"}, named...)...)
 			if out := must(t, append([]string{"delete", "--yes"}, named...)...); !strings.Contains(out, "is removed") {
 				t.Errorf("delete prints %s, want \"is removed\"", out)
