@@ -34,6 +34,17 @@ const (
 	maxRuns    = 64       // runs that are merged at once
 )
 
+// Sorted calls the function read with lines in the order of the keys. Lines with equal keys keep their
+// order. It keeps up to 64 MiB of lines in memory, and more in a file in the directory temp; empty means
+// the system's. It returns the error of the function read.
+func (s *Schema) Sorted(lines Lines, keys []SortKey, temp string, read func(sorted Lines) error) error {
+	sorted, err := Table{Schema: s, Sort: keys, Temp: temp}.sorted(lines)
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(sorted.lines()), sorted.close())
+}
+
 // sorted returns the selected records in the order of the keys. Records with equal keys keep their
 // order.
 func (t Table) sorted(source Lines) (*sorter, error) {

@@ -23,6 +23,7 @@ const (
 	JSONL   Format = "jsonl"   // one JSON object a line
 	CSV     Format = "csv"     // RFC 4180 with a header, safe to open in a spreadsheet
 	Parquet Format = "parquet" // columns with types
+	Text    Format = "text"    // aligned columns for people
 )
 
 // Table says what to write.
@@ -156,6 +157,8 @@ func newWriter(format Format, w io.Writer, columns []Column) (writer, error) {
 		return newCSV(w, columns)
 	case Parquet:
 		return newParquet(w, columns), nil
+	case Text:
+		return newText(w, columns), nil
 	}
-	return nil, errors.New("table: Format is " + string(format) + ", want jsonl, csv or parquet")
+	return nil, errors.New("table: Format is " + string(format) + ", want jsonl, csv, parquet or text")
 }

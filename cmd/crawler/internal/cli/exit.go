@@ -28,7 +28,7 @@ const exitCodesText = `Exit codes:
   2    command line or config: every fault is listed
   3    no seed could be fetched: all were refused, or forbidden by robots.txt
   4    no seed could be reached: no name, no connection, no valid certificate, or no answer in time
-  6    links, output: the crawl has not kept the data, or not of all pages; the rest is printed
+  6    links, output, diff: the crawl has not kept the data, or not of all pages; the rest is printed
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 

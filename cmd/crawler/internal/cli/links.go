@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -114,17 +113,5 @@ func printRows[T any](f *linkFlags, s streams, rows func() iter.Seq2[T, error]) 
 	if err != nil {
 		return usage(err)
 	}
-	return printTable(s, wanted, func() table.Lines {
-		return func(yield func([]byte, error) bool) {
-			for row, err := range rows() {
-				var line []byte
-				if err == nil {
-					line, err = json.Marshal(row)
-				}
-				if !yield(append(line, '\n'), err) || err != nil {
-					return
-				}
-			}
-		}
-	})
+	return printTable(s, wanted, func() table.Lines { return linesOf(rows()) })
 }

@@ -71,6 +71,7 @@ type tableFlags struct {
 	sort    []string
 	limit   uint64
 	temp    string
+	text    bool // on a terminal, the default format is text
 }
 
 // addTo declares the flags. They accept values that are valid for at least one of the
@@ -79,7 +80,8 @@ type tableFlags struct {
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
 	choice(flags, &f.format, "format",
-		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)", string(table.JSONL), string(table.CSV), string(table.Parquet))
+		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet), parquet (typed columns) or text (for people)",
+		string(table.JSONL), string(table.CSV), string(table.Parquet), string(table.Text))
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title")
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
 	flags.StringSliceVar(&f.sort, "sort", nil, "sort by these `COLUMNS`, as in -status,url; a minus means descending order, and empty values come last")
@@ -132,7 +134,12 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 	if f.flags.Changed("json") && t.Format != table.JSONL {
 		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
-	if out, is := s.out.(*stdout); is && t.Format == table.Parquet && sanitize.IsTerminal(sanitize.Unwrap(out.w)) {
+	out, is := s.out.(*stdout)
+	terminal := is && sanitize.IsTerminal(sanitize.Unwrap(out.w))
+	if terminal && f.text && !f.flags.Changed("format") {
+		t.Format = table.Text
+	}
+	if terminal && t.Format == table.Parquet {
 		return t, errors.New("--format parquet is no text for a terminal: name a file with --out")
 	}
 	for _, name := range f.columns {
