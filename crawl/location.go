@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/address"
 )
 
 // ErrNoCrawl reports a location without a crawl.
@@ -41,11 +42,14 @@ func (l Location) String() string {
 	if l.Redis == nil {
 		return l.Dir
 	}
-	return l.Redis.Name + " on " + withoutSecrets(l.Redis.URL)
+	return l.Redis.Name + " on " + l.Redis.Where()
 }
 
 // Where returns the server's URL without secrets.
-func (r *Redis) Where() string { return withoutSecrets(r.URL) }
+func (r *Redis) Where() string {
+	shown, _ := address.Shown(r.URL)
+	return shown
+}
 
 // Stored returns the settings that were fixed when the crawl was created. The keys
 // are the names of the command's flags. Stored returns nil if there is no crawl.
@@ -86,7 +90,7 @@ func (l Location) backend() (engine.Backend, error) {
 		return nil, fmt.Errorf("crawl: Redis.URL: %w", err)
 	}
 	options.Password = cmp.Or(l.Redis.Password, options.Password)
-	return &engine.Server{Redis: options, Where: withoutSecrets(l.Redis.URL), Name: l.Redis.Name, Dir: l.Dir, DB: db}, nil
+	return &engine.Server{Redis: options, Where: l.Redis.Where(), Name: l.Redis.Name, Dir: l.Dir, DB: db}, nil
 }
 
 // wantPostgres describes a valid Postgres.URL.
@@ -110,7 +114,7 @@ func (p *Postgres) database() (*engine.Database, error) {
 	if p.Password != "" {
 		target.User = url.UserPassword(target.User.Username(), p.Password)
 	}
-	d := &engine.Database{DSN: p.URL, Where: withoutSecrets(p.URL), NoMigrate: p.NoMigrate}
+	d := &engine.Database{DSN: p.URL, Where: p.where(), NoMigrate: p.NoMigrate}
 	if target.User != nil {
 		d.DSN = target.String() // escaped, because the driver takes the text after the first @ for a host
 	}
@@ -129,13 +133,10 @@ func (p *Postgres) Where() string {
 	if p.Validate() != nil {
 		return "postgres"
 	}
-	return withoutSecrets(p.URL)
+	return p.where()
 }
 
-// withoutSecrets returns a URL without its user and its query. A password can contain
-// any character, so everything up to the last @ is removed.
-func withoutSecrets(url string) string {
-	scheme, rest, _ := strings.Cut(url, "://")
-	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
-	return scheme + "://" + rest
+func (p *Postgres) where() string {
+	shown, _ := address.Shown(p.URL)
+	return shown
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -48,7 +49,11 @@ func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() {
+		if closed := lock.Close(); !errors.Is(closed, sql.ErrConnDone) {
+			err = errors.Join(err, closed)
+		}
+	}()
 	const key = "hashtextextended('inbox ' || $1, 0)"
 	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock("+key+")", prefix); err != nil {
 		return 0, err
@@ -56,8 +61,10 @@ func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_, unlock := lock.ExecContext(ctx, "SELECT pg_advisory_unlock("+key+")", prefix)
-		err = errors.Join(err, unlock)
+		if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_unlock("+key+")", prefix); err != nil {
+			// The session with the lock ends, or has ended. The result of the migration does not change.
+			_ = lock.Raw(func(any) error { return driver.ErrBadConn })
+		}
 	}()
 	schema, _, _ := strings.Cut(prefix, ".")
 	var exists bool

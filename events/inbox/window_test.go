@@ -277,3 +277,41 @@ func TestPendingIndex(t *testing.T) {
 	}
 	wantEffects(t, pool, "k", 1)
 }
+
+// TestMigrateWithoutLock: a migration succeeds although the server ends the session that has the lock,
+// and no connection of the pool has the lock afterwards.
+func TestMigrateWithoutLock(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	mine := pool.Config().ConnConfig.RuntimeParams["search_path"] + "_lost"
+	_, err := pool.Exec(t.Context(), "CREATE SCHEMA "+mine)
+	must(t, err)
+	slow, err := pool.Begin(t.Context()) // the migration waits for this transaction
+	must(t, err)
+	_, err = slow.Exec(t.Context(), "CREATE TABLE "+mine+".migration (x int)")
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := inbox.Migrate(t.Context(), db, mine+".")
+		ended <- err
+	}()
+	const key = "hashtextextended('inbox ' || $1, 0)"
+	const held = " FROM pg_locks WHERE locktype = 'advisory' AND (classid::bigint << 32 | objid::bigint) = " + key
+	waits := "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%" + mine + ".migration%'"
+	for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
+		must(t, pool.QueryRow(t.Context(), waits).Scan(&n))
+	}
+	var killed bool
+	must(t, pool.QueryRow(t.Context(), "SELECT pg_terminate_backend(pid)"+held, mine+".").Scan(&killed))
+	must(t, slow.Rollback(t.Context()))
+	if err := <-ended; err != nil || !killed {
+		t.Errorf("Migrate = %v, session ended %t; want no error although the session ended", err, killed)
+	}
+	var locks int
+	must(t, pool.QueryRow(t.Context(), "SELECT count(*)"+held, mine+".").Scan(&locks))
+	if locks != 0 {
+		t.Errorf("%d sessions still have the lock, want none", locks)
+	}
+}

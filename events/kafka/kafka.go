@@ -116,7 +116,7 @@ func (c *cluster) options() error {
 	case "", "scram-sha-512":
 		c.opt = append(c.opt, kgo.SASL(login.AsSha512Mechanism()))
 	default:
-		return fmt.Errorf("kafka: SASL is %q, want plain, scram-sha-256 or scram-sha-512", c.SASL)
+		return errors.New("kafka: SASL is unknown, want plain, scram-sha-256 or scram-sha-512")
 	}
 	return nil
 }

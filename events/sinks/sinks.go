@@ -150,6 +150,9 @@ type address struct {
 func parse(rest, port string) (at address, err error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(rest, "/")
+	if strings.Contains(path, "@") || strings.Contains(query, "@") {
+		return at, errors.New("sink: the URL has an @ behind a / or ?: write %2F, %3F and %40 for these characters of a user or password")
+	}
 	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
 		u, err := url.Parse("user://" + hosts[:i+1] + "host")
 		if err != nil {

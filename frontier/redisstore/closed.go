@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,15 +54,9 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	if err := s.write(ctx, "HSET", s.cfg.cardKey(), closedField, why).Err(); err != nil {
 		return s.classify(ctx, err)
 	}
-	workers, err := s.Workers(ctx)
+	names, err := s.others(ctx)
 	if err != nil {
 		return err
-	}
-	var names []string
-	for _, w := range workers {
-		if w.Live && w.Number != s.number {
-			names = append(names, w.Name)
-		}
 	}
 	if len(names) == 0 {
 		return nil
@@ -73,6 +68,36 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	}
 	locked := fmt.Errorf("%w: crawl %q has workers: %s", frontier.ErrLocked, s.cfg.Name, strings.Join(names, ", "))
 	return errors.Join(locked, s.classify(ctx, err))
+}
+
+// others returns the names of the other live workers. A worker that was killed counts as live until
+// its heartbeats are missing for beatLimit. So others waits until it knows: either a worker sends a
+// heartbeat, or none of them does.
+func (s *Store) others(ctx context.Context) (names []string, err error) {
+	silent := make(map[int]time.Duration) // by number of the worker
+	for {
+		workers, err := s.Workers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = nil
+		beats := false
+		for _, w := range workers {
+			if !w.Live || w.Number == s.number || w.ended() {
+				continue
+			}
+			names = append(names, w.Name)
+			before, seen := silent[w.Number]
+			beats = beats || seen && w.Silent < before
+			silent[w.Number] = w.Silent
+		}
+		if len(names) == 0 || beats {
+			return names, nil
+		}
+		if err := sleep(ctx, beatEvery/4); err != nil {
+			return nil, s.classify(ctx, err)
+		}
+	}
 }
 
 // openShut opens a crawl to delete or rebuild it. Only the crawl's card must exist.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -354,5 +355,16 @@ func (s *Store) classify(ctx context.Context, err error) error {
 			return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
 		}
 	}
+	if said := withoutUser(reply.Error()); said != reply.Error() {
+		return errors.New("redisstore: " + said)
+	}
 	return fmt.Errorf("redisstore: %w", err)
+}
+
+// namesUser matches the beginning of a reply of newer servers that refuse a command.
+var namesUser = regexp.MustCompile(`^NOPERM User \S+ has`)
+
+// withoutUser returns the text of a reply without the user.
+func withoutUser(reply string) string {
+	return namesUser.ReplaceAllString(reply, "NOPERM this user has")
 }

@@ -70,7 +70,7 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	}
 	for name := range values {
 		if name != "ca" && name != "db" {
-			return nil, fmt.Errorf("redisstore: the Redis URL has a parameter %q, want ca or db", name)
+			return nil, errors.New("redisstore: the Redis URL has a parameter other than ca and db")
 		}
 	}
 	if scheme == "rediss" {

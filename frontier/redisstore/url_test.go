@@ -68,6 +68,18 @@ func TestParseURLKeepsSecrets(t *testing.T) {
 	}
 }
 
+// TestRefusalWithoutUser: replies that refuse a command are shown without the user.
+func TestRefusalWithoutUser(t *testing.T) {
+	for reply, want := range map[string]string{
+		"NOPERM User hunter2 has no permissions to run the 'eval' command": "NOPERM this user has no permissions to run the 'eval' command",
+		"NOPERM this user has no permissions to run the 'eval' command":    "NOPERM this user has no permissions to run the 'eval' command",
+	} {
+		if got := withoutUser(reply); got != want {
+			t.Errorf("%q is shown as %q, want %q", reply, got, want)
+		}
+	}
+}
+
 func TestTLS(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{TLS: true})
 	cfg := config(server)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -32,10 +34,38 @@ type Worker struct {
 	Name       string        `json:"name"`   // Config.Worker
 	Host       string        `json:"host"`   // name of its machine
 	PID        int           `json:"pid"`
+	Machine    string        `json:"machine"`    // where PID has a meaning: see machine; empty means unknown
 	Started    time.Time     `json:"started"`    // by its own clock
 	Partitions int           `json:"partitions"` // number of partitions that it is in charge of
 	Leases     int           `json:"leases"`     // number of hosts that it has leased
 	Added      uint64        `json:"added"`      // number of items for which it got the answer Added, see Lost
+}
+
+// machine returns an id of the running system and of its namespace of process numbers, or "" if
+// that is unknown. Names of hosts are not enough: two machines or containers can have the same.
+func machine() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + namespace
+}
+
+// ended reports whether it is certain that the process of the worker has ended.
+func (w *Worker) ended() bool {
+	if w.Machine == "" || w.Machine != machine() {
+		return false
+	}
+	process, err := os.FindProcess(w.PID)
+	if err != nil {
+		return errors.Is(err, os.ErrProcessDone)
+	}
+	defer func() { _ = process.Release() }()
+	return errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // heartbeat is the part of a Store that describes this worker to other workers.
@@ -57,7 +87,7 @@ func (s *Store) enrol(ctx context.Context) error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.self = Worker{Name: s.cfg.Worker, Host: host, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second)}
+	s.self = Worker{Name: s.cfg.Worker, Host: host, PID: os.Getpid(), Machine: machine(), Started: time.Now().UTC().Truncate(time.Second)}
 	s.self.Name = cmp.Or(s.self.Name, fmt.Sprintf("%s-%d", host, s.self.PID))
 	for s.number == 0 {
 		number := 1 + rand.IntN(numbers)

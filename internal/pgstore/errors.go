@@ -120,11 +120,29 @@ func (s *Store) tryWithin(ctx context.Context, timeout time.Duration, call strin
 	}
 }
 
+// quotes are the quotation marks that servers write around names, in several languages.
+var quotes = [][2]string{{`"`, `"`}, {"'", "'"}, {"»", "«"}, {"«", "»"}, {"« ", " »"}, {"„", "“"}, {"“", "”"}}
+
+// withoutUser returns the text of an error of the driver without the user of the connection.
+func withoutUser(err error) string {
+	text := err.Error()
+	refused, is := errors.AsType[*pgconn.ConnectError](err)
+	if !is || refused.Config == nil || refused.Config.User == "" {
+		return text
+	}
+	user := refused.Config.User
+	text = strings.ReplaceAll(text, "`user="+user+" ", "`")
+	for _, q := range quotes {
+		text = strings.ReplaceAll(text, q[0]+user+q[1], q[0]+"…"+q[1])
+	}
+	return text
+}
+
 // explain turns an error of the driver into an error for the caller.
 func explain(call string, err error) error {
 	// The driver's text can have several lines, one for each address that the driver
 	// tried.
-	text := errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	text := errors.New(strings.Join(strings.Fields(withoutUser(err)), " "))
 	switch troubleOf(err) {
 	case transient, away:
 		return fmt.Errorf("pgstore: %s: %w: %w", call, frontier.ErrUnavailable, text)

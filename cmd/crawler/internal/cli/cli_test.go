@@ -196,7 +196,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 	at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
 	r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "n.crawl/h-1"}
 	r.fed.All = true
-	want := program() + ` crawl --redis redis://u:@h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
+	want := program() + ` crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

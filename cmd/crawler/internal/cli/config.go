@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,10 +83,7 @@ func (p *plan) effective() (all []effective) {
 		case "events":
 			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			e.Value = "…" // a URL that cannot be parsed is not shown, because it might contain a password
-			if _, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil {
-				e.Value, _ = withoutSecret("proxy", p.options.crawl.Requests.Proxy)
-			}
+			e.Value, _ = withoutSecret("proxy", p.options.crawl.Requests.Proxy)
 		}
 		all = append(all, e)
 	})

@@ -94,7 +94,7 @@ func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 }
 
 // connectionNotes returns notes about values that the resume command needs but does not
-// contain: variables of the environment, and passwords.
+// contain: variables of the environment, and the secrets of URLs.
 func (f *sharedFlags) connectionNotes() (notes []string) {
 	var environ []string
 	for _, name := range connectionFlags {
@@ -102,19 +102,17 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 			environ = append(environ, envName(name))
 		}
 	}
-	missing := func(what, flag, remedy string) {
-		if source := f.from[flag]; source == "" || source == fromFlag {
-			notes = append(notes, fmt.Sprintf("the password of %s was in --%s and is not shown: %s", what, flag, remedy))
+	for _, url := range [][2]string{{"redis", f.redis}, {"postgres", f.postgres}} {
+		source := f.from[url[0]]
+		if _, secret := withoutSecret(url[0], url[1]); secret && (source == "" || source == fromFlag) {
+			notes = append(notes, secretNote(url[0]))
 		}
 	}
-	if _, secret := withoutSecret("redis", f.redis); secret && f.passwordFile == "" {
-		missing("Redis", "redis", "write it to a file and add --redis-password-file FILE")
-	}
 	if f.postgres != "" && f.postgresPassword == "" {
-		if _, secret := withoutSecret("postgres", f.postgres); secret {
-			missing("Postgres", "postgres", "put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE")
-		} else if os.Getenv("PGPASSWORD") != "" {
-			environ = append(environ, "PGPASSWORD")
+		for _, name := range []string{"PGUSER", "PGPASSWORD"} {
+			if os.Getenv(name) != "" {
+				environ = append(environ, name)
+			}
 		}
 	}
 	if len(environ) > 0 {

@@ -13,9 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// TestResumeLineOfConnections: the line that resumes a crawl names the user of each
-// server, but no password and no value from the environment. The notes say where
-// passwords come from.
+// TestResumeLineOfConnections: the line that resumes a crawl names each server, but no
+// user, no password and no value from the environment. The notes say what is left out.
 func TestResumeLineOfConnections(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "p")
 	config := filepath.Join(t.TempDir(), "c.yaml")
@@ -32,12 +31,13 @@ func TestResumeLineOfConnections(t *testing.T) {
 	}{
 		{
 			args:  []string{"--redis", "redis://u:hush@h:1?db=2", "--name", "n"},
-			line:  "--redis 'redis://u:@h:1?db=2' --name n --dir w",
-			notes: []string{"the password of Redis was in --redis and is not shown: write it to a file and add --redis-password-file FILE"},
+			line:  "--redis 'redis://h:1?db=2' --name n --dir w",
+			notes: []string{"a part of --redis is not shown: write the whole URL, or set CRAWLER_REDIS to it"},
 		},
 		{
-			args: []string{"--redis", "redis://u:hush@h", "--name", "n", "--redis-password-file", password},
-			line: "--redis redis://u:@h --name n --redis-password-file " + password + " --dir w",
+			args:  []string{"--redis", "redis://u:hush@h", "--name", "n", "--redis-password-file", password},
+			line:  "--redis redis://h --name n --redis-password-file " + password + " --dir w",
+			notes: []string{"a part of --redis is not shown: write the whole URL, or set CRAWLER_REDIS to it"},
 		},
 		{
 			environ: []string{"CRAWLER_REDIS=redis://u:hush@h", "CRAWLER_NAME=n", "CRAWLER_POSTGRES=postgres://v:hush@i/d"},
@@ -47,17 +47,17 @@ func TestResumeLineOfConnections(t *testing.T) {
 		{
 			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", "postgres://v:hush@i/d?sslmode=disable&password=hush"},
 			environ: []string{"CRAWLER_REDIS_PASSWORD_FILE=" + password},
-			line:    "--redis redis://h --name n --postgres 'postgres://v@i/d?sslmode=disable' --dir w",
+			line:    "--redis redis://h --name n --postgres 'postgres://i/d?sslmode=disable' --dir w",
 			notes: []string{
-				"the password of Postgres was in --postgres and is not shown: put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE",
+				"a part of --postgres is not shown: write the whole URL, or set CRAWLER_POSTGRES to it",
 				"it also needs, from the environment: CRAWLER_REDIS_PASSWORD_FILE",
 			},
 		},
 		{
 			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", "postgres://v@i/d"},
 			environ: []string{"PGPASSWORD=hush"},
-			line:    "--redis redis://h --name n --postgres postgres://v@i/d --dir w",
-			notes:   []string{"it also needs, from the environment: PGPASSWORD"},
+			line:    "--redis redis://h --name n --postgres postgres://i/d --dir w",
+			notes:   []string{"a part of --postgres is not shown: write the whole URL, or set CRAWLER_POSTGRES to it", "it also needs, from the environment: PGPASSWORD"},
 		},
 		{
 			args: []string{"--config", config, "--name", "n"},
@@ -65,9 +65,9 @@ func TestResumeLineOfConnections(t *testing.T) {
 		},
 		{
 			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "DNT: 1"},
-			line: "--redis redis://h --name n --dir w -H 'DNT: 1' --proxy http://u@p:1",
+			line: "--redis redis://h --name n --dir w -H 'DNT: 1' --proxy http://p:1",
 			notes: []string{
-				"the password in --proxy is not shown: add it to the URL again, or set CRAWLER_PROXY to the whole URL",
+				"a part of --proxy is not shown: write the whole URL, or set CRAWLER_PROXY to it",
 				"the header Cookie is not shown: add it with -H again",
 			},
 		},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -70,9 +69,9 @@ func (r *running) resumeLine(end fetcher.End) string {
 // contain.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
-	for _, url := range [][3]string{{"proxy", r.options.crawl.Requests.Proxy, "password"}, {"events", r.events.to, "secret"}} {
+	for _, url := range [][2]string{{"proxy", r.options.crawl.Requests.Proxy}, {"events", r.events.to}} {
 		if _, secret := withoutSecret(url[0], url[1]); secret && r.from[url[0]] == fromFlag {
-			notes = append(notes, fmt.Sprintf("the %s in --%s is not shown: add it to the URL again, or set %s to the whole URL", url[2], url[0], envName(url[0])))
+			notes = append(notes, secretNote(url[0]))
 		}
 	}
 	for _, header := range r.headers {
