@@ -52,6 +52,7 @@ type Fixed struct {
 	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear. Default: trap.DefaultMaxAhead
 	AllowPorts        []string // ports that are requested although they belong to other services. Default: none
 	Sitemaps          Switch   // crawl sitemaps and the URLs in them. Default: Off
+	Feeds             Switch   // crawl the feeds to which pages link, and the links of their items. Default: Off
 	Assets            Switch   // crawl the images, scripts and so on that pages embed. Default: Off
 
 	HostKey         string        // URLs of one "host" or of one "domain" share a delay. Default: "host"
@@ -115,6 +116,7 @@ func (f *Fixed) settings() (common, redis, postgres []setting) {
 		{"keep-param", "[]", (*list)(&f.KeepParams)},
 		{"sort-query", "false", toggle{&f.SortQuery, "true", "false"}},
 		{"sitemaps", "false", toggle{&f.Sitemaps, "true", "false"}},
+		{"feeds", "false", toggle{&f.Feeds, "true", "false"}},
 		{"assets", "false", toggle{&f.Assets, "true", "false"}},
 		{"max-hosts-per-domain", "10k", number{field: &f.MaxHostsPerDomain, noLimit: "0", short: true}},
 		{"max-url-bytes", strconv.Itoa(trap.DefaultMaxURL), number{field: &f.MaxURLBytes, noLimit: "0"}},

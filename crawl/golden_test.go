@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var everySetting = Fixed{
 	Scope: "domain", Include: []string{"a,b", `"q"`}, Exclude: []string{"x y"}, MaxDepth: SeedsOnly, MaxPerHost: 10_000,
 	MaxHostsPerDomain: NoLimit, MaxURLBytes: NoLimit, MaxPathRepeats: 9, MaxParams: NoLimit, MaxYearsAhead: ThisYear,
-	AllowPorts: []string{"25", "26"}, Sitemaps: On, Assets: On,
+	AllowPorts: []string{"25", "26"}, Sitemaps: On, Feeds: On, Assets: On,
 	HostKey: "domain", Delay: 90 * time.Second, MaxCrawlDelay: NoDelay, LatencyFactor: 0.5, HostConcurrency: 3, Robots: "ignore",
 	FilterCapacity: 12_345, FPR: 1e-3, Growth: Off, StripParams: []string{"-"}, KeepParams: []string{"sid"}, SortQuery: On,
 	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", CDC: On, Partitions: 8,

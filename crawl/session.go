@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +59,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		// seeds. A later run might have private headers, which it sends only to these origins.
 		SeedOrigins: purpose == engine.Steer,
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
-		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
+		Sitemaps: p.Fixed.Sitemaps == On, Feeds: p.Fixed.Feeds == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
@@ -141,7 +140,7 @@ type archive struct {
 
 // Wants implements fetcher.Archive.
 func (a archive) Wants(answer *get.Response) bool {
-	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
+	return a.all || answer.Status/100 == 2 && answer.IsHTML()
 }
 
 // WantsRobots implements fetcher.Archive. A robots.txt is kept only with "all".

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -151,7 +150,7 @@ func (p *plan) trial(ctx context.Context, body []byte, contentType string, url c
 	r := &t.Record
 	if answer != nil {
 		r.Status, r.ContentType, r.Truncated = answer.Status, answer.ContentType, answer.Truncated
-		if !slices.Contains(get.HTMLTypes(), answer.ContentType) {
+		if !answer.IsHTML() {
 			r.Error = fmt.Sprintf("%s is not HTML: it has no fields and no text", answer.ContentType)
 			return t, nil
 		}

@@ -93,6 +93,9 @@ type Config struct {
 	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
 	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
 	Sitemaps bool
+	// Feeds reads RSS and Atom feeds as pages: it queues the pages to which their items link, and
+	// the feeds to which pages link. A feed that was queued as a sitemap is read as a sitemap.
+	Feeds bool
 	// Assets also queues what pages embed: images, styles, scripts. Client must accept
 	// their content types.
 	Assets bool

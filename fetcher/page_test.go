@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -325,4 +326,37 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestXHTMLAsXML: an XHTML document is a page whatever type of XML it is sent as. Other XML is not.
+func TestXHTMLAsXML(t *testing.T) {
+	document := func(link string) string {
+		return `<?xml version="1.0"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body><a href="` + link + `">x</a></body></html>`
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://h.test/text":  {contents: "text/xml; charset=utf-8", body: document("/a")},
+			"http://h.test/app":   {contents: "application/xml", body: document("/b")},
+			"http://h.test/phone": {contents: "application/vnd.wap.xhtml+xml", body: document("/c")},
+			"http://h.test/none":  {contents: "unknown/unknown", body: document("/d")},
+			"http://h.test/data":  {contents: "text/xml", body: "<data><html xmlns='http://www.w3.org/1999/xhtml'><a href='/never'/></html></data>"},
+			"http://h.test/long":  {contents: "application/xml", body: "<data>" + strings.Repeat("<a/>", 20_000)},
+			"http://h.test/plain": {contents: "text/plain", body: document("/never")},
+		}))
+		w.crawl(w.config(), "http://h.test/text", "http://h.test/app", "http://h.test/phone", "http://h.test/none",
+			"http://h.test/data", "http://h.test/long", "http://h.test/plain")
+		for path, want := range map[string]string{"text": "ok", "app": "ok", "phone": "ok", "none": "ok", "data": "type", "long": "type", "plain": "type"} {
+			if r := w.sink.recordOf(t, "http://h.test/"+path); string(r.Outcome) != want {
+				t.Errorf("/%s: outcome %s, want %s", path, r.Outcome, want)
+			}
+		}
+		for _, path := range []string{"a", "b", "c", "d"} {
+			if w.wire.count("http://h.test/"+path) != 1 {
+				t.Errorf("/%s was not requested", path)
+			}
+		}
+		if w.wire.count("http://h.test/never") != 0 {
+			t.Error("a link in other XML was followed")
+		}
+	})
 }

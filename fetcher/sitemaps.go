@@ -85,8 +85,8 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	switch {
 	case item.Class == frontier.Sitemap:
 		request.AnyType, request.MaxBody = true, h.largestSitemap()
-	case h.cfg.Sitemaps:
-		request.Peek = h.listing
+	case h.cfg.Sitemaps || h.cfg.Feeds:
+		request.Peek = h.peek
 	}
 	return request
 }
@@ -127,16 +127,17 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
 	early := earlyLinks{visited: v}
+	bases := xmlBases{canon: v.cfg.Canon, url: v.url}
 	reading := v.hold(sitemapChunks) && v.beginParsing()
 	if !reading {
 		return v.giveBack()
 	}
-	sum, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
+	sum, err := sitemap.Read(bytes.NewReader(v.answer.Body), v.answer.MIMEType(), func(entry sitemap.Entry) bool {
 		links, judge := &pages, pages.judge
 		if entry.Kind == sitemap.Sitemap {
 			links, judge = &files, func(url canon.URL) follow.Finding { return files.judgeSitemap(v.url, url, true) }
 		}
-		url, err := v.cfg.Canon.Join(v.url, entry.URL)
+		url, err := v.cfg.Canon.Join(bases.of(entry.Bases), entry.URL)
 		if err != nil {
 			links.refuseReference(entry.URL, err)
 		} else {
@@ -156,7 +157,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.endParsing()
 	pages.refuse(frontier.ReasonTooMany, sum.TooMany)
 	pages.refuse(frontier.ReasonTooLong, sum.TooLong)
-	pages.refuse(frontier.ReasonMalformed, sum.NotUTF8)
+	pages.refuse(frontier.ReasonMalformed, sum.Undecoded)
 	if err != nil && r.Error == "" {
 		r.Error = err.Error()
 	}

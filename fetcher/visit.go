@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -308,7 +307,7 @@ func (v *visited) answered() frontier.Completion {
 		}
 	}
 	switch {
-	case outcome == frontier.OK && v.isSitemap():
+	case outcome == frontier.OK && !v.isFeed() && v.isSitemap():
 		return v.sitemap(r)
 	case outcome == frontier.OK:
 		return v.page(r)
@@ -326,16 +325,24 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	early := earlyLinks{visited: v, waits: true}
 	outcome := frontier.OK
-	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
-		nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
-		options := extract.Options{
-			Canon: v.cfg.Canon, Assets: v.cfg.Assets, ProductToken: v.token,
-			Hold: v.hold, Room: v.hold, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
-			OnRefused: links.refuseReference,
+	nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
+	options := extract.Options{
+		Canon: v.cfg.Canon, Assets: v.cfg.Assets, Feeds: v.cfg.Feeds, ProductToken: v.token,
+		Hold: v.hold, Room: v.hold, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
+		OnRefused: links.refuseReference,
+	}
+	if v.cfg.OnPage == nil { // OnPage gets all links
+		options.OnPiece = func(document *extract.Page) bool { return early.addPiece(&links, document, nofollow) }
+	}
+	switch {
+	case v.isFeed():
+		if !v.feed(&links, &early, options, nofollow, r) {
+			if links.err != nil {
+				return v.giveBackAfter(links.err)
+			}
+			return v.giveBack()
 		}
-		if v.cfg.OnPage == nil { // OnPage gets all links
-			options.OnPiece = func(document *extract.Page) bool { return early.addPiece(&links, document, nofollow) }
-		}
+	case answer.IsHTML():
 		if !v.beginParsing() {
 			return v.giveBack()
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
 const (
@@ -27,12 +29,10 @@ const (
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	unclear := r.mime.unclear()
-	peek := page && request.Peek != nil && (unclear || mayBeXML(r.ContentType))
-	if page && !unclear && !peek && !c.wanted(r.ContentType, request) {
+	peek := page && (isXML(r.ContentType) || request.Peek != nil && (unclear || mayBeXML(r.ContentType)))
+	if page && !unclear && !peek && !c.wanted(r, request) {
 		r.TypeRefused = true
-		if length >= 0 && length <= maxDrain {
-			io.Copy(io.Discard, wire) // an error only costs the connection
-		}
+		wire.drain(length)
 		return nil
 	}
 	limit := c.maxBody(request)
@@ -61,10 +61,11 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 	if page && unclear {
 		err := r.buffer.fill(plain, min(limit, sniffBytes), grow)
 		r.ContentType = sniff(r.buffer.bytes, !isNosniff(r.Header))
+		peek = peek || isXML(r.ContentType)
 		if errors.Is(err, ErrCoding) {
 			return r.finish(wire, err)
 		}
-		if r.TypeRefused = !peek && !c.wanted(r.ContentType, request); r.TypeRefused {
+		if r.TypeRefused = !peek && !c.wanted(r, request); r.TypeRefused {
 			return wire.err
 		}
 		if err != nil && !peek {
@@ -73,8 +74,13 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 	}
 	if peek {
 		err := r.buffer.fill(plain, min(limit, peekBytes), grow)
-		most := request.Peek(r.buffer.bytes)
-		if r.TypeRefused = most == 0 && !c.wanted(r.ContentType, request); r.TypeRefused {
+		r.xhtml = extract.IsXHTML(r.buffer.bytes, r.MIMEType())
+		most := int64(0)
+		if request.Peek != nil {
+			most = request.Peek(r.buffer.bytes)
+		}
+		if r.TypeRefused = most == 0 && !c.wanted(r, request); r.TypeRefused {
+			wire.drain(length)
 			return wire.err
 		}
 		if err != nil {
@@ -96,8 +102,14 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 	return r.finish(wire, err)
 }
 
-// peekBytes is how much of a body Request.Peek gets.
+// peekBytes is how much of a body is looked at to find out what it is. Request.Peek gets as much.
 const peekBytes = 4 << 10
+
+// isXML reports whether a type without parameters is that of XML, except XHTML.
+func isXML(contentType string) bool {
+	return contentType == "text/xml" || contentType == "application/xml" ||
+		strings.HasSuffix(contentType, "+xml") && contentType != typeXHTML
+}
 
 // mayBeXML reports whether bodies of this type can be XML, gzipped or not.
 func mayBeXML(contentType string) bool {
@@ -137,8 +149,9 @@ func (c *Client) MaxHeld(request Request) int64 {
 }
 
 // wanted reports whether a page of this type is read.
-func (c *Client) wanted(contentType string, request Request) bool {
-	return c.anyType || request.AnyType || slices.Contains(c.config.Types, contentType)
+func (c *Client) wanted(r *Response, request Request) bool {
+	return c.anyType || request.AnyType || slices.Contains(c.config.Types, r.ContentType) ||
+		r.xhtml && slices.Contains(c.config.Types, typeXHTML)
 }
 
 var errLonger = errors.New("get: the body is longer than the limit")
@@ -221,6 +234,14 @@ func (w *wireReader) Read(p []byte) (int, error) {
 func (w *wireReader) isCut(err error) bool {
 	_, noRoom := errors.AsType[errNoRoom](err)
 	return !noRoom && !errors.Is(err, ErrDiscarded) && w.ctx.Err() == nil
+}
+
+// drain reads the rest of an unwanted body, if its length is known and small. Then the
+// connection can be used again.
+func (w *wireReader) drain(length int64) {
+	if length >= 0 && length <= maxDrain {
+		io.Copy(io.Discard, w) // an error only costs the connection
+	}
 }
 
 // wait calls f without counting its time against the server.

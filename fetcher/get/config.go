@@ -36,7 +36,9 @@ const NoMinRate = -1
 const AnyType = "*"
 
 // HTMLTypes returns the content types of HTML, the default of Config.Types.
-func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"} }
+func HTMLTypes() []string { return []string{"text/html", typeXHTML} }
+
+const typeXHTML = "application/xhtml+xml"
 
 // Config configures a Client. The zero value works.
 type Config struct {
@@ -44,7 +46,9 @@ type Config struct {
 	// Headers are sent with every request. Private headers (PrivateHeader) are sent only
 	// with requests that have Request.Private. The entry "Host" sets the Host header.
 	Headers http.Header
-	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
+	// Types are the wanted content types, in lower case, without parameters; nil means HTMLTypes.
+	// An XHTML document with another type of XML counts as application/xhtml+xml too.
+	Types   []string
 	RootCAs *x509.CertPool // nil means the system's
 	// InsecureHosts are patterns, as in Rule, of hosts whose certificates are not
 	// verified. A pattern can match a server or the proxy.

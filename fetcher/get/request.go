@@ -40,7 +40,7 @@ type Request struct {
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
 	// Peek, unless nil, is called with the first 4 KiB of a page that may be XML or gzip, before
 	// its type is refused. If it returns maxBody > 0, the body is read whatever its type is, up to
-	// maxBody bytes. A br or zstd body keeps its limit.
+	// maxBody bytes, or Config.MaxBodyBytes if that is more. A br or zstd body keeps its limit.
 	Peek func(begin []byte) (maxBody int64)
 	// Grow, unless nil, is called before the answer's body takes more memory, and with a
 	// negative number after the body gave memory back. The sum of all calls is at most

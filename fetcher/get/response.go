@@ -2,6 +2,7 @@ package get
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type Response struct {
 	Duration    time.Duration // from the start, before connecting, to the end of the body
 	Wire        *Wire         // nil without Config.Capture; valid until Release
 
+	xhtml        bool     // the body is an XHTML document, although its type is another one of XML
 	mime         mimeType // of the Content-Type headers
 	buffer, wire *buffer  // of Body and Wire
 }
@@ -38,6 +40,10 @@ type Response struct {
 // MIMEType returns ContentType with the charset that the Content-Type headers name for it, as the
 // value of a Content-Type header.
 func (r *Response) MIMEType() string { return mimeType{r.ContentType, r.mime.charset}.String() }
+
+// IsHTML reports whether Body is HTML or XHTML. XHTML can also have the type text/xml, application/xml
+// or any other type of XML.
+func (r *Response) IsHTML() bool { return r.xhtml || slices.Contains(HTMLTypes(), r.ContentType) }
 
 // Release frees the buffers for other answers. Body and Wire must not be used afterwards.
 func (r *Response) Release() {

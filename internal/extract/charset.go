@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -17,10 +18,8 @@ const prescanned = 1024
 // order. If none of them does, the charset is a guess. If a later meta tag may still change the
 // charset, certain is false.
 func charsetOf(body []byte, contentType string) (charset string, certain bool) {
-	for mark, charset := range marks {
-		if bytes.HasPrefix(body, []byte(mark)) {
-			return charset, true
-		}
+	if charset := marked(body); charset != "" {
+		return charset, true
 	}
 	begin := body[:min(len(body), prescanned)]
 	if charset := fromLabel(headerCharset(contentType)); charset != "" {
@@ -50,6 +49,32 @@ func charsetOf(body []byte, contentType string) (charset string, certain bool) {
 		return "utf-8", false
 	}
 	return "windows-1252", false
+}
+
+// XMLCharset returns the charset of XML that is not XHTML, such as a feed, from its first 1,024 bytes:
+// RFC 7303, and XML 1.0, appendix F. A charset that the bytes contradict does not count: XML that
+// can be read as ASCII is not in UTF-16.
+func XMLCharset(begin []byte, contentType string) string {
+	if charset := marked(begin); charset != "" {
+		return charset
+	}
+	switch {
+	case bytes.HasPrefix(begin, []byte("<\x00")):
+		return "utf-16le"
+	case bytes.HasPrefix(begin, []byte("\x00<")):
+		return "utf-16be"
+	}
+	return cmp.Or(fromPage(headerCharset(contentType)), declaredCharset(begin), "utf-8")
+}
+
+// marked returns the charset of the byte order mark that a body begins with, or "".
+func marked(body []byte) string {
+	for mark, charset := range marks {
+		if bytes.HasPrefix(body, []byte(mark)) {
+			return charset
+		}
+	}
+	return ""
 }
 
 // marks are the byte order marks.
@@ -97,9 +122,14 @@ func headerCharset(contentType string) string {
 
 // isXML reports whether a body with this Content-Type is XML.
 func isXML(contentType string) bool {
-	essence, _, _ := strings.Cut(contentType, ";")
-	essence = strings.ToLower(strings.TrimSpace(essence))
+	essence := essence(contentType)
 	return essence == "text/xml" || essence == "application/xml" || strings.HasSuffix(essence, "+xml")
+}
+
+// essence returns a media type without its parameters, in lower case.
+func essence(media string) string {
+	media, _, _ = strings.Cut(media, ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // prescan returns the charset that a meta tag in b names, or "" (HTML standard, "prescan a byte

@@ -94,6 +94,7 @@ func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 
 // asset adds the references of embedded files.
 func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
+	c.late(tag, attrs)
 	switch tag {
 	case atom.Img, atom.Image: // the parser turns an <image> into an <img>
 		c.addValue(Image, attrs, "src")
@@ -119,6 +120,40 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	case atom.Body, atom.Table, atom.Td, atom.Th:
 		c.addValue(Image, attrs, "background")
 	}
+}
+
+// late adds the references that scripts copy to src, srcset and poster when a file is about to be
+// seen.
+func (c *collector) late(tag atom.Atom, attrs []html.Attribute) {
+	kind := Media
+	switch tag {
+	case atom.Img, atom.Image:
+		kind = Image
+	case atom.Source, atom.Video, atom.Audio:
+	default:
+		return
+	}
+	for i := range attrs {
+		if !strings.ContainsAny(attrs[i].Val, "./") { // such as data-lazy=true
+			continue
+		}
+		switch lateAttributes[attrs[i].Key] {
+		case "src":
+			c.add(kind, attrs[i].Val, false)
+		case "srcset":
+			c.addSrcset(attrs, attrs[i].Key)
+		case "poster":
+			c.add(Image, attrs[i].Val, false)
+		}
+	}
+}
+
+// lateAttributes are attributes that scripts for late loading use, and the attribute that each stands
+// for. TestLateFiles names the scripts.
+var lateAttributes = map[string]string{
+	"data-src": "src", "data-lazy-src": "src", "data-original": "src", "data-src-retina": "src", "data-echo": "src",
+	"data-cfsrc": "src", "data-lazy": "src", "data-lazyload": "src", "data-flickity-lazyload": "src", "data-flickity-lazyload-src": "src",
+	"data-srcset": "srcset", "data-lazy-srcset": "srcset", "data-flickity-lazyload-srcset": "srcset", "data-poster": "poster",
 }
 
 // drawing handles a start tag of SVG.
@@ -162,15 +197,15 @@ func (c *collector) link(attrs []html.Attribute) {
 		c.canonical = href
 	}
 	media, _ := value(attrs, "type")
-	kind, ok := relKind(rel, media)
+	kind, ok := relKind(rel, media, c.opt.Feeds)
 	if ok && (c.opt.Assets || !kind.Asset()) {
 		c.addRelText(c.add(kind, href, hasWord(rel, "nofollow")), rel)
 	}
 }
 
 // relKind returns the kind of a <link> with this rel and this media type. ok is false if
-// there is nothing to follow.
-func relKind(rel, media string) (kind Kind, ok bool) {
+// there is nothing to follow. If feeds is true, links to feeds are followed like those to pages.
+func relKind(rel, media string, feeds bool) (kind Kind, ok bool) {
 	kind = Resource
 	for word := range words(rel) {
 		switch strings.ToLower(word) {
@@ -182,7 +217,7 @@ func relKind(rel, media string) (kind Kind, ok bool) {
 			"chapter", "section", "help", "author", "license", "glossary", "bookmark":
 			kind = min(kind, Related)
 		case "alternate": // another language, or a feed
-			if isPage(media) {
+			if isPage(media) || feeds && isFeed(media) {
 				kind = min(kind, Related)
 			}
 		case "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src":
@@ -197,9 +232,18 @@ func relKind(rel, media string) (kind Kind, ok bool) {
 // isPage reports whether a link with this media type leads to a page. An empty media type
 // counts as that of a page.
 func isPage(media string) bool {
-	media, _, _ = strings.Cut(media, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
+	switch essence(media) {
 	case "", "text/html", "application/xhtml+xml":
+		return true
+	}
+	return false
+}
+
+// isFeed reports whether a link with this media type leads to a feed. Links with the type of RDF
+// lead to other data nearly always.
+func isFeed(media string) bool {
+	switch essence(media) {
+	case "application/rss+xml", "application/atom+xml":
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"io"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
@@ -52,6 +53,16 @@ func decodeAs(enc encoding.Encoding, body []byte, hold func(more int64) bool) []
 	}
 	text, _, _ := transform.Append(enc.NewDecoder(), make([]byte, 0, most), body) // decoders replace invalid bytes and do not fail
 	return text
+}
+
+// NewReader returns a reader of the text of r in UTF-8. It needs a few KiB of memory. Bytes that are
+// no characters become U+FFFD, except in UTF-8, where they are not changed.
+func NewReader(r io.Reader, charset string) io.Reader {
+	enc, err := htmlindex.Get(charset)
+	if err != nil || charset == "utf-8" || charset == "replacement" {
+		return r
+	}
+	return transform.NewReader(r, enc.NewDecoder())
 }
 
 func isASCII(b []byte) bool {

@@ -40,6 +40,7 @@ const (
 type Options struct {
 	Canon        *canon.Canonicalizer // required
 	Assets       bool                 // also extract links of the kinds that are assets: see Kind.Asset
+	Feeds        bool                 // a <link rel=alternate> to a feed counts as one to a page
 	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
 	ProductToken string               // meta tags with this name count like those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
@@ -135,6 +136,23 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 		opt.Resolving()
 	}
 	found.finish(page, base, query)
+	return page
+}
+
+// Listed returns a page with the links of a list that was served from the URL base. The function
+// read calls add for each. Their references are relative to base.
+func Listed(base canon.URL, opt Options, read func(add func(kind Kind, ref string))) *Page {
+	page := &Page{opt: opt}
+	found := newCollector(opt)
+	read(func(kind Kind, ref string) {
+		if opt.Assets || !kind.Asset() {
+			found.add(kind, ref, false)
+		}
+	})
+	if opt.Resolving != nil {
+		opt.Resolving()
+	}
+	found.finish(page, base, nil)
 	return page
 }
 

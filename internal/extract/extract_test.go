@@ -3,6 +3,8 @@ package extract
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,5 +249,52 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 func TestEmptyBody(t *testing.T) {
 	if p := HTML(nil, "", testURL(t, pageURL), Options{Canon: testCanon(t)}); len(p.Links) != 0 {
 		t.Errorf("an empty body has %d links", len(p.Links))
+	}
+}
+
+// TestLateFiles: with Assets, the attributes count that scripts for late loading copy to src, srcset
+// and poster. The names are those that the documents of each script give.
+func TestLateFiles(t *testing.T) {
+	for _, c := range []struct{ script, body, want string }{
+		{"lazysizes", `<img class=lazyload src=p.gif data-src=a.jpg data-srcset="b.jpg 1x, c.jpg 2x" data-sizes=auto>`, "img a.jpg, img b.jpg, img c.jpg, img p.gif"},
+		{"lazysizes, picture", `<picture><source data-srcset="a.webp 1x" type=image/webp><img data-src=b.jpg></picture>`, "img a.webp, img b.jpg"},
+		{"vanilla-lazyload, video", `<video data-poster=a.jpg data-src=b.mp4><source data-src=c.mp4></video>`, "img a.jpg, media b.mp4, media c.mp4"},
+		{"lozad, audio", `<audio data-src=a.mp3></audio>`, "media a.mp3"},
+		{"WP Rocket, Jetpack", `<img src="data:image/gif;base64,R0" data-lazy-src=a.jpg data-lazy-srcset="b.jpg 2x">`, "img a.jpg, img b.jpg"},
+		{"Lazy Load for jQuery", `<img data-original=a.jpg>`, "img a.jpg"},
+		{"slick", `<img data-lazy=a.jpg>`, "img a.jpg"},
+		{"Flickity", `<img data-flickity-lazyload=a.jpg><img data-flickity-lazyload-src=b.jpg data-flickity-lazyload-srcset="c.jpg 2x">`, "img a.jpg, img b.jpg, img c.jpg"},
+		{"unveil", `<img src=p.gif data-src=a.jpg data-src-retina=b.jpg>`, "img a.jpg, img b.jpg, img p.gif"},
+		{"echo, Mirage, Slider Revolution", `<img data-echo=a.jpg><img data-cfsrc=b.jpg><img data-lazyload=c.jpg>`, "img a.jpg, img b.jpg, img c.jpg"},
+		{"switches", `<img data-lazy=true data-lazyload=1 data-original="" data-id=a.jpg data-large=a.jpg src=a.jpg>`, "img a.jpg"},
+		{"other elements", `<div data-src=no.jpg><a data-src=no.jpg href=a.jpg>x</a><iframe data-src=no.html></iframe><script data-src=no.js></script>`, "a a.jpg"},
+		{"template", `<template><img data-src=no.jpg></template>`, ""},
+	} {
+		for _, assets := range []bool{true, false} {
+			var found []string
+			for _, l := range read(t, c.body, "text/html", Options{Assets: assets}).Links {
+				found = append(found, l.Kind.String()+" "+path.Base(l.URL.String()))
+			}
+			slices.Sort(found)
+			want := c.want
+			if !assets && !strings.HasPrefix(want, "a ") {
+				want = ""
+			}
+			if got := strings.Join(found, ", "); got != want {
+				t.Errorf("%s, assets %t: %s, want %s", c.script, assets, got, want)
+			}
+		}
+	}
+}
+
+// TestLinksToFeeds: with Feeds, feeds that a page names are followed, and other data is not.
+func TestLinksToFeeds(t *testing.T) {
+	const body = `<link rel="alternate" type="application/rss+xml" href="a"><link rel="ALTERNATE home" type="Application/Atom+XML; x=y" href="b">
+<link rel=alternate type=application/rdf+xml href=no><link rel=alternate type=text/xml href=no><link rel=search type=application/atom+xml href=no>
+<link rel=alternate type=application/json href=no><link rel=alternate href=c>`
+	for feeds, want := range map[bool]int{true: 3, false: 1} {
+		if got := len(read(t, body, "text/html", Options{Feeds: feeds}).Links); got != want {
+			t.Errorf("feeds %t: %d links, want %d", feeds, got, want)
+		}
 	}
 }

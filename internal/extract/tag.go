@@ -32,6 +32,10 @@ var readAttributes = map[string]string{
 	"href": "href", "src": "src", "rel": "rel", "name": "name", "content": "content", "http-equiv": "http-equiv",
 	"type": "type", "srcset": "srcset", "imagesrcset": "imagesrcset", "poster": "poster", "data": "data",
 	"background": "background", "xlink:href": "xlink:href", "charset": "charset",
+	"data-src": "data-src", "data-lazy-src": "data-lazy-src", "data-original": "data-original", "data-src-retina": "data-src-retina",
+	"data-echo": "data-echo", "data-cfsrc": "data-cfsrc", "data-lazy": "data-lazy", "data-lazyload": "data-lazyload",
+	"data-flickity-lazyload": "data-flickity-lazyload", "data-flickity-lazyload-src": "data-flickity-lazyload-src", "data-srcset": "data-srcset", "data-lazy-srcset": "data-lazy-srcset",
+	"data-flickity-lazyload-srcset": "data-flickity-lazyload-srcset", "data-poster": "data-poster",
 }
 
 // scanTag returns the length of the tag that b begins with, and the number of its

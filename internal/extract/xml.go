@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"html"
+	"io"
 	"slices"
 	"strings"
 
@@ -31,6 +32,45 @@ func htmlOf(text []byte, hold func(more int64) bool) []byte {
 	for len(w.text) > 0 && w.next() {
 	}
 	return w.out
+}
+
+// IsXHTML reports whether a body with this Content-Type, which begins with the given bytes, is an
+// XHTML document, which browsers show as a page: XML whose first element is <html> in the namespace
+// of XHTML.
+func IsXHTML(begin []byte, contentType string) bool {
+	if !isXML(contentType) {
+		return false
+	}
+	text, err := io.ReadAll(NewReader(bytes.NewReader(begin), XMLCharset(begin, contentType)))
+	if err != nil { // a reader of bytes does not fail
+		return false
+	}
+	for w := (xmlReader{text: bytes.TrimPrefix(text, []byte("\ufeff"))}); ; w.next() {
+		w.text = bytes.TrimLeft(w.text, " \t\r\n")
+		switch {
+		case len(w.text) < 2 || w.text[0] != '<':
+			return false
+		case startsName(w.text[1]):
+			return w.isRoot()
+		case w.text[1] != '!' && w.text[1] != '?' || bytes.HasPrefix(w.text, []byte("<![CDATA[")):
+			return false
+		}
+	}
+}
+
+// isRoot reports whether the start tag at the beginning of the text is <html> in the namespace of
+// XHTML.
+func (w *xmlReader) isRoot() bool {
+	size := tagEnd(w.text)
+	if size == 0 {
+		return false
+	}
+	w.declare(w.text[:size])
+	prefix, local, hasPrefix := strings.Cut(string(w.text[1:skipTo(w.text, 1, afterName)]), ":")
+	if !hasPrefix {
+		prefix, local = "", prefix
+	}
+	return local == "html" && slices.ContainsFunc(w.bindings, func(b binding) bool { return b.prefix == prefix && b.space == xhtmlSpace })
 }
 
 // xmlReader reads XML and writes HTML.

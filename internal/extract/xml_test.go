@@ -81,3 +81,35 @@ func FuzzXML(f *testing.F) {
 		}
 	})
 }
+
+// TestIsXHTML: browsers show XML as a page if its first element is <html> in the namespace of XHTML.
+func TestIsXHTML(t *testing.T) {
+	const root = `<html xmlns="http://www.w3.org/1999/xhtml">`
+	for _, c := range []struct {
+		begin, contentType string
+		want               bool
+	}{
+		{root, "text/xml", true},
+		{root, "application/xml; charset=utf-8", true},
+		{root, "application/vnd.wap.xhtml+xml", true},
+		{root, "text/html", false},
+		{root, "text/plain", false},
+		{"\ufeff<?xml version='1.0'?>\n<!DOCTYPE html [<!ENTITY x \"<rss>\">]><!-- <rss> --><?xml-stylesheet href='x'?>\n" + root, "text/xml", true},
+		{"<h:html lang='en' xmlns:h='http://www.w3.org/1999/xhtml'>", "text/xml", true},
+		{"<html xmlns:h='http://www.w3.org/1999/xhtml'>", "text/xml", false},
+		{"<h:html xmlns='http://www.w3.org/1999/xhtml'>", "text/xml", false},
+		{"<html>", "text/xml", false},
+		{"<HTML xmlns='http://www.w3.org/1999/xhtml'>", "text/xml", false},
+		{"<div xmlns='http://www.w3.org/1999/xhtml'>", "text/xml", false},
+		{"<x>" + root, "text/xml", false},
+		{"x" + root, "text/xml", false},
+		{"<html xmlns='http://www.w3.org/1999/xhtml", "text/xml", false},
+		{"", "text/xml", false},
+		{utf16("\ufeff"+root, true), "text/xml", true},
+		{utf16(root, false), "text/xml", true},
+	} {
+		if got := IsXHTML([]byte(c.begin), c.contentType); got != c.want {
+			t.Errorf("%q as %s: %t, want %t", c.begin, c.contentType, got, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -16,10 +17,12 @@ const maxDepth = 64
 // elements reads the XML forms of a sitemap from their tokens.
 type elements struct {
 	tokens *html.Tokenizer
-	show   func(url string, kind Kind) error
+	show   func(Entry) error
+	feed   bool // visit enclosures and further parts of a feed
 	begun  bool // the first element was read
 
-	open  []string // names of open elements, without prefix
+	open  []element
+	bases []string // the values of xml:base of open elements
 	url   []byte   // of the entry that is being read
 	inURL bool
 	kind  Kind
@@ -29,8 +32,14 @@ type elements struct {
 	linked bool   // that item has a link
 }
 
-func newElements(text io.Reader, show func(string, Kind) error) *elements {
-	x := &elements{tokens: html.NewTokenizer(text), show: show}
+// element is an open element.
+type element struct {
+	name  string // without prefix
+	bases int    // number of values in elements.bases that are not its own
+}
+
+func newElements(text io.Reader, feed bool, show func(Entry) error) *elements {
+	x := &elements{tokens: html.NewTokenizer(text), feed: feed, show: show}
 	x.tokens.SetMaxBuf(maxToken)
 	x.tokens.AllowCDATA(true)
 	return x
@@ -91,30 +100,63 @@ func (x *elements) start(closed bool) error {
 	if err := x.flush(); err != nil {
 		return err
 	}
-	tag, _ := x.tokens.TagName()
+	tag, hasAttributes := x.tokens.TagName()
 	name := local(tag)
-	if !x.begun && !isFirst(name) {
+	if !x.begun && formOf(name) == None {
 		return ErrFormat
 	}
 	x.begun = true
-	parent := x.enter(name)
-	if name == "item" {
-		x.guid, x.linked = "", false
+	var attrs attributes
+	if hasAttributes {
+		attrs = x.attributes()
 	}
-	if href, is := x.reference(parent, name); is {
-		if err := x.show(href, Page); err != nil {
+	if name == "item" {
+		if err := x.endItem(); err != nil { // the last item may lack its end tag
+			return err
+		}
+		x.linked = false
+	}
+	parent := x.enter(name)
+	outside := len(x.bases)
+	if attrs.hasBase && len(x.open) < maxDepth {
+		x.bases = append(x.bases, attrs.base)
+	}
+	if name == "guid" && attrs.noPermalink {
+		x.linked = true // so that the guid is not used
+	}
+	if url, kind, is := reference(parent, name, &attrs); is && (x.feed || kind == Page) {
+		x.linked = x.linked || kind == Page
+		if err := x.show(Entry{url, kind, x.bases}); err != nil {
 			return err
 		}
 	}
 	if closed {
+		x.bases = x.bases[:outside]
 		return nil
 	}
 	x.kind, x.inURL = kindOf(parent, name)
 	x.inGUID = x.inURL && name == "guid"
 	if len(x.open) < maxDepth {
-		x.open = append(x.open, name)
+		x.open = append(x.open, element{name, outside})
 	}
 	return nil
+}
+
+// endItem passes the guid of an RSS item that has no link to show.
+func (x *elements) endItem() error {
+	guid := x.guid
+	x.guid = ""
+	if x.linked || !isURL(guid) {
+		return nil
+	}
+	x.linked = true
+	return x.show(Entry{guid, Page, x.bases})
+}
+
+// leave closes the open element with this index, and all within it.
+func (x *elements) leave(i int) {
+	x.bases = x.bases[:x.open[i].bases]
+	x.open = x.open[:i]
 }
 
 // enter returns the parent of a new element. An entry closes all elements that the previous
@@ -122,12 +164,12 @@ func (x *elements) start(closed bool) error {
 func (x *elements) enter(name string) (parent string) {
 	switch name {
 	case "url", "sitemap", "item", "entry":
-		if i := slices.Index(x.open, name); i >= 0 {
-			x.open = x.open[:i]
+		if i := slices.IndexFunc(x.open, func(e element) bool { return e.name == name }); i >= 0 {
+			x.leave(i)
 		}
 	}
 	if len(x.open) > 0 {
-		parent = x.open[len(x.open)-1]
+		parent = x.open[len(x.open)-1].name
 	}
 	return parent
 }
@@ -138,49 +180,72 @@ func (x *elements) end() error {
 	err := x.flush()
 	tag, _ := x.tokens.TagName()
 	name := local(tag)
-	if name == "item" && err == nil && !x.linked && isURL(x.guid) {
-		x.linked = true
-		err = x.show(x.guid, Page)
+	if name == "item" && err == nil {
+		err = x.endItem()
 	}
 	for i := len(x.open) - 1; i >= 0; i-- {
-		if x.open[i] == name {
-			x.open = x.open[:i]
+		if x.open[i].name == name {
+			x.leave(i)
 			break
 		}
 	}
 	return err
 }
 
-// reference returns the URL in an attribute of an element: the link of an entry of a feed, or a
-// version of a page in another language. The caller must have read the name of the tag.
-func (x *elements) reference(parent, name string) (href string, is bool) {
-	if name != "link" && name != "guid" {
-		return "", false
-	}
-	rel := "alternate"
-	for {
-		key, value, more := x.tokens.TagAttr()
+// attributes are the attributes of an element that matter here.
+type attributes struct {
+	href, rel, url, base string
+	hasBase              bool
+	noPermalink          bool // isPermaLink is false
+}
+
+// attributes reads the attributes of the present tag, whose name was read.
+func (x *elements) attributes() (attrs attributes) {
+	for more := true; more; {
+		var key, value []byte
+		key, value, more = x.tokens.TagAttr()
 		switch string(key) {
 		case "href":
-			href = trim(string(value))
+			attrs.href = trim(string(value))
 		case "rel":
-			rel = strings.ToLower(trim(string(value)))
+			attrs.rel = strings.ToLower(trim(string(value)))
+		case "url":
+			attrs.url = trim(string(value))
+		case "xml:base":
+			attrs.base, attrs.hasBase = trim(string(value)), len(value) <= maxURL
 		case "ispermalink":
-			if name == "guid" && strings.EqualFold(trim(string(value)), "false") {
-				x.linked = true // so that the guid is not used
-			}
-		}
-		if !more {
-			break
+			attrs.noPermalink = strings.EqualFold(trim(string(value)), "false")
 		}
 	}
+	return attrs
+}
+
+// reference returns the URL in an attribute of an element: a link of an entry of a feed or of the
+// feed itself, or a version of a page in another language. is is false if there is none.
+func reference(parent, name string, attrs *attributes) (url string, kind Kind, is bool) {
+	switch name {
+	case "enclosure":
+		return attrs.url, Enclosure, parent == "item" && attrs.url != ""
+	case "link":
+	default:
+		return "", Page, false
+	}
+	rel := cmp.Or(strings.TrimPrefix(attrs.rel, "http://www.iana.org/assignments/relation/"), "alternate")
 	switch parent {
 	case "item", "entry", "url":
-	default:
-		return "", false
+		switch rel {
+		case "alternate":
+			kind, is = Page, true
+		case "enclosure":
+			kind, is = Enclosure, true
+		}
+	case "feed", "channel":
+		switch rel {
+		case "next", "previous", "first", "last", "current", "prev-archive", "next-archive":
+			kind, is = Part, true
+		}
 	}
-	is = name == "link" && href != "" && (rel == "alternate" || rel == "http://www.iana.org/assignments/relation/alternate")
-	return href, is
+	return attrs.href, kind, is && attrs.href != ""
 }
 
 // flush passes the URL of the current entry to show. It is called at each tag, because any
@@ -196,19 +261,19 @@ func (x *elements) flush() error {
 		return nil
 	}
 	x.linked = x.linked || url != ""
-	return x.show(url, x.kind)
+	return x.show(Entry{url, x.kind, x.bases})
 }
 
-// isFirst reports whether a sitemap can begin with an element of this name. A file may lack
+// formOf returns the form of a file that begins with an element of this name. A sitemap may lack
 // its root element, so the first element may also be an entry.
-func isFirst(name string) bool {
+func formOf(name string) Form {
 	switch name {
 	case "urlset", "url", "sitemapindex", "sitemap":
-		return true
+		return Listing
 	case "rss", "rdf", "feed":
-		return true
+		return Feed
 	}
-	return false
+	return None
 }
 
 // kindOf returns the kind of the URL in the text of elements with this name and parent. isURL

@@ -1,5 +1,6 @@
-// Package sitemap reads the URLs in sitemaps. It reads the XML of sitemaps.org and its
-// index, RSS and Atom feeds (the links of their items), and text files with one URL per line, in UTF-8, gzipped or not.
+// Package sitemap reads the URLs in sitemaps and feeds. It reads the XML of sitemaps.org and its
+// index, RSS and Atom feeds (the links of their items), and text files with one URL per line, gzipped or
+// not. XML can be in any charset of the Encoding standard, text in UTF-8 or UTF-16.
 //
 // It owns the forms of a file and their limits. It reads a stream, and keeps only one token
 // of it in memory. It makes no requests, resolves no URLs and applies no rules. The caller
@@ -17,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -52,8 +54,10 @@ var (
 type Kind uint8
 
 const (
-	Page    Kind = iota
-	Sitemap      // another sitemap, which Read can read
+	Page      Kind = iota
+	Sitemap        // another sitemap, which Read can read
+	Part           // another part of the same feed (RFC 5005); only ReadFeed visits it
+	Enclosure      // a file that belongs to an item of a feed; only ReadFeed visits it
 )
 
 // Entry is one URL of a sitemap as the file spells it, without entities and surrounding
@@ -61,54 +65,74 @@ const (
 type Entry struct {
 	URL  string
 	Kind Kind
+	// Bases are the values of xml:base of the elements around the URL, outermost first. The URL
+	// is relative to the last one, each of them to the one before, and the first to the URL of the
+	// file. Bases is valid only during the call of visit.
+	Bases []string
 }
 
 // Summary counts what was read.
 type Summary struct {
-	Entries int // entries that were visited
-	TooMany int // entries beyond MaxEntries, which were not visited
-	TooLong int // entries whose URL is too long
-	NotUTF8 int // entries whose URL is not UTF-8
+	Entries   int // entries that were visited
+	TooMany   int // entries beyond MaxEntries, which were not visited
+	TooLong   int // entries whose URL is too long
+	Undecoded int // entries whose URL has bytes that are not text in the charset of the file
 }
 
 // Read calls visit with the entries of a sitemap, in order, until visit returns false. Read
 // returns an error if it could not read the whole file, or if the file has more than
 // MaxEntries entries: one of the errors above, or that of the reader or the decompressor. It
-// returns no error if visit returned false.
-func Read(r io.Reader, visit func(Entry) bool) (Summary, error) { return read(r, MaxBytes, visit) }
+// returns no error if visit returned false. The argument contentType is the Content-Type of the
+// file, or empty.
+func Read(r io.Reader, contentType string, visit func(Entry) bool) (Summary, error) {
+	return read(r, contentType, reading{limit: MaxBytes}, visit)
+}
 
-func read(r io.Reader, limit int64, visit func(Entry) bool) (Summary, error) {
+// ReadFeed is like Read, for a feed that is read for its links. It also visits the enclosures of
+// items, and further parts of the feed.
+func ReadFeed(r io.Reader, contentType string, visit func(Entry) bool) (Summary, error) {
+	return read(r, contentType, reading{limit: MaxBytes, feed: true}, visit)
+}
+
+// reading is how a file is read.
+type reading struct {
+	limit int64 // of its bytes
+	feed  bool  // as ReadFeed does
+}
+
+func read(r io.Reader, contentType string, how reading, visit func(Entry) bool) (Summary, error) {
 	var sum Summary
-	show := func(url string, kind Kind) error {
+	text, err := open(r, contentType, how.limit)
+	show := func(entry Entry) error {
+		url := entry.URL
 		switch {
 		case len(url) > maxURL:
 			sum.TooLong++
 			return nil
 		case url == "":
 			return nil
-		case !utf8.ValidString(url):
-			sum.NotUTF8++
+		case !utf8.ValidString(url), text.decoded && strings.ContainsRune(url, utf8.RuneError):
+			sum.Undecoded++
 			return nil
 		case sum.Entries == MaxEntries:
 			sum.TooMany++
 			return nil
 		}
 		sum.Entries++
-		if !visit(Entry{URL: url, Kind: kind}) {
+		if !visit(entry) {
 			return errStopped
 		}
 		return nil
 	}
-	text, lines, err := open(r, limit)
 	switch {
 	case err != nil:
-	case lines:
-		err = readLines(text, show)
+	case text.lines:
+		err = readLines(text.Reader, show)
 		if err == nil && sum.Entries == 0 {
 			err = ErrFormat
 		}
 	default:
-		err = newElements(text, show).read()
+		err = newElements(text.Reader, how.feed, show).read()
 	}
 	if errors.Is(err, errStopped) {
 		return sum, nil
@@ -132,7 +156,7 @@ func tooMany(more int, err error) error {
 var errStopped = errors.New("sitemap: stopped")
 
 // readLines reads a text sitemap.
-func readLines(text *bufio.Reader, show func(string, Kind) error) error {
+func readLines(text *bufio.Reader, show func(Entry) error) error {
 	var url []byte
 	for {
 		part, err := text.ReadSlice('\n')
@@ -143,7 +167,7 @@ func readLines(text *bufio.Reader, show func(string, Kind) error) error {
 			continue
 		}
 		if found := trim(string(url)); isURL(found) { // other lines are empty, comments or meaningless
-			if err := show(found, Page); err != nil {
+			if err := show(Entry{URL: found}); err != nil {
 				return err
 			}
 		}

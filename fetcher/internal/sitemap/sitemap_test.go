@@ -26,7 +26,7 @@ var proof = flag.Bool("proof", false, "run the tests at full size")
 func entries(t testing.TB, file string) (found string, sum Summary, err error) {
 	t.Helper()
 	var b strings.Builder
-	sum, err = Read(strings.NewReader(file), func(e Entry) bool {
+	sum, err = Read(strings.NewReader(file), "", func(e Entry) bool {
 		if e.Kind == Sitemap {
 			b.WriteByte('+')
 		}
@@ -122,7 +122,7 @@ func TestFilesThatEndTooEarly(t *testing.T) {
 	broken := errors.New("connection reset")
 	var seen []string
 	for _, file := range []string{"http://h/a\nhttp://h/b\n", set + "<url><loc>http://h/a</loc></url>\n<url>"} {
-		_, err := Read(io.MultiReader(strings.NewReader(file), iotest.ErrReader(broken)), func(e Entry) bool {
+		_, err := Read(io.MultiReader(strings.NewReader(file), iotest.ErrReader(broken)), "", func(e Entry) bool {
 			seen = append(seen, e.URL)
 			return true
 		})
@@ -144,7 +144,7 @@ func TestFilesThatEndTooEarly(t *testing.T) {
 func TestReadTakesFiftyMegabytes(t *testing.T) {
 	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long for an entry, so that MaxEntries is not reached
 	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
-	sum, err := Read(file, func(Entry) bool { return true })
+	sum, err := Read(file, "", func(Entry) bool { return true })
 	if err != nil || sum.Entries != 1 {
 		t.Errorf("summary %+v, %v, want 1 entry", sum, err)
 	}
@@ -153,7 +153,7 @@ func TestReadTakesFiftyMegabytes(t *testing.T) {
 func TestVisitCanStop(t *testing.T) {
 	for _, file := range []string{"http://h/a\nhttp://h/b\n", set + "<url><loc>http://h/a</loc></url><url><loc>http://h/b</loc></url></urlset>"} {
 		seen := 0
-		sum, err := Read(strings.NewReader(file), func(Entry) bool { seen++; return false })
+		sum, err := Read(strings.NewReader(file), "", func(Entry) bool { seen++; return false })
 		if err != nil || seen != 1 || sum.Entries != 1 {
 			t.Errorf("%d entries visited, summary %+v, %v, want 1 entry and no error", seen, sum, err)
 		}
@@ -211,7 +211,7 @@ func TestLimitsOfFile(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				highest = max(highest, after.HeapAlloc)
 			}}
-			sum, err := read(watch, limit, func(Entry) bool { return true })
+			sum, err := read(watch, "", reading{limit: limit}, func(Entry) bool { return true })
 			if !errors.Is(err, c.want) || sum.Entries != c.entries {
 				t.Errorf("summary %+v, %v, want %d entries, %v", sum, err, c.entries, c.want)
 			}
@@ -255,7 +255,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		var pieces strings.Builder
-		again, errAgain := Read(iotest.OneByteReader(strings.NewReader(file)), func(e Entry) bool {
+		again, errAgain := Read(iotest.OneByteReader(strings.NewReader(file)), "", func(e Entry) bool {
 			if e.Kind == Sitemap {
 				pieces.WriteByte('+')
 			}
@@ -316,7 +316,7 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(file.Len()))
 		for b.Loop() {
-			if sum, err := Read(strings.NewReader(file.String()), func(Entry) bool { return true }); err != nil || sum.Entries != MaxEntries {
+			if sum, err := Read(strings.NewReader(file.String()), "", func(Entry) bool { return true }); err != nil || sum.Entries != MaxEntries {
 				b.Fatal(sum, err)
 			}
 		}

@@ -123,6 +123,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 
 	const most, words = 1 << 20, "a whole number from 0 to 1048576"
 	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them", "", nil)
+	o.fixed(f, "feeds", "bool", "crawl the RSS and Atom feeds to which pages link, and the pages to which their items link", "", nil)
 	o.fixed(f, "assets", "bool", "also crawl images, styles, scripts and media of pages; any type unless --types is given", "", nil)
 	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit",
 		limitWords, anything)
