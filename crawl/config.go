@@ -41,6 +41,10 @@ type Postgres struct {
 
 // Config says where a crawl is stored and how this process takes part in it. Only
 // Dir or Redis is required.
+//
+// Some fields are stored, and are the defaults of later runs: a field that has its zero value, and
+// whose name is not in Given, gets the stored value. DefaultNames lists these fields. Those that
+// concern this machine or lift one of its guards are stored only in this process's own directory.
 type Config struct {
 	Dir      string    // see Location
 	Redis    *Redis    // see Location
@@ -58,6 +62,14 @@ type Config struct {
 	Agent    string
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
 	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost and Capture are set by the crawl
+
+	CAFile string // PEM file of certificates that are trusted beside the system's, if Requests.RootCAs is nil
+	// Given has the names of settings (DefaultNames) whose zero value means that they are off or
+	// empty in this run, and not that the stored value is used.
+	Given []string
+	// Anyway runs the crawl although it lacks values of the first run that are not stored here.
+	// Without it, Open returns a *MissingError.
+	Anyway bool
 
 	Concurrency int           // hosts that get requests at once; 0 means that the crawl finds the best number
 	MaxPages    uint64        // end after this number of answers in the whole crawl; 0 means no limit

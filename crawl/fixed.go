@@ -50,7 +50,6 @@ type Fixed struct {
 	MaxPathRepeats    int      // most occurrences of one path segment in a URL, or NoLimit. Default: trap.DefaultMaxRepeats
 	MaxParams         int      // most query parameters of a URL, or NoLimit. Default: trap.DefaultMaxParams
 	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear. Default: trap.DefaultMaxAhead
-	AllowPorts        []string // ports that are requested although they belong to other services. Default: none
 	Sitemaps          Switch   // crawl sitemaps and the URLs in them. Default: Off
 	Feeds             Switch   // crawl the feeds to which pages link, and the links of their items. Default: Off
 	Assets            Switch   // crawl the images, scripts and so on that pages embed. Default: Off
@@ -71,8 +70,8 @@ type Fixed struct {
 
 	Exact []string // rules that choose the exact URLs, see docs/guide/exact-urls.md. Default: "seeds"
 	// Windows has texts of the form CLASS=TIME: finished exact URLs of this class are new again
-	// after TIME. Only a crawl in Redis with Postgres stores Windows. A crawl in Dir does not
-	// store Windows, and each run can have other ones. Default: none.
+	// after TIME. Only a crawl in Redis with Postgres fixes Windows. A crawl in Dir stores them as
+	// the default of later runs, and each run can have other ones. Default: none.
 	Windows    []string
 	Sink       string // where records are: "jsonl" or "postgres". Default: "jsonl"
 	CDC        Switch // write records as events for change data capture; needs Sink "postgres". Default: Off
@@ -123,7 +122,6 @@ func (f *Fixed) settings() (common, redis, postgres []setting) {
 		{"max-path-repeats", strconv.Itoa(trap.DefaultMaxRepeats), number{field: &f.MaxPathRepeats, noLimit: "0"}},
 		{"max-params", strconv.Itoa(trap.DefaultMaxParams), number{field: &f.MaxParams, noLimit: "0"}},
 		{"max-years-ahead", strconv.Itoa(trap.DefaultMaxAhead), number{field: &f.MaxYearsAhead, noLimit: "-1", lowest: "0"}},
-		{"allow-port", "[]", (*list)(&f.AllowPorts)},
 	}
 	redis = []setting{{"partitions", "256", number{field: &f.Partitions}}}
 	postgres = []setting{{"window", "[]", (*list)(&f.Windows)}}
@@ -153,14 +151,15 @@ func DefaultFixed() Fixed {
 // Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
 // Postgres.
 func SettingNames() (common, redis, postgres []string) {
-	names := func(of []setting) (names []string) {
-		for _, s := range of {
-			names = append(names, s.name)
-		}
-		return names
-	}
 	ofAll, ofRedis, ofPostgres := new(Fixed).settings()
-	return names(ofAll), names(ofRedis), names(ofPostgres)
+	return settingNames(ofAll), settingNames(ofRedis), settingNames(ofPostgres)
+}
+
+func settingNames(of []setting) (names []string) {
+	for _, s := range of {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // Text returns the stored form of the setting with this name, or "" if it is unset. A

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var everySetting = Fixed{
 	Scope: "domain", Include: []string{"a,b", `"q"`}, Exclude: []string{"x y"}, MaxDepth: SeedsOnly, MaxPerHost: 10_000,
 	MaxHostsPerDomain: NoLimit, MaxURLBytes: NoLimit, MaxPathRepeats: 9, MaxParams: NoLimit, MaxYearsAhead: ThisYear,
-	AllowPorts: []string{"25", "26"}, Sitemaps: On, Feeds: On, Assets: On,
+	Sitemaps: On, Feeds: On, Assets: On,
 	HostKey: "domain", Delay: 90 * time.Second, MaxCrawlDelay: NoDelay, LatencyFactor: 0.5, HostConcurrency: 3, Robots: "ignore",
 	FilterCapacity: 12_345, FPR: 1e-3, Growth: Off, StripParams: []string{"-"}, KeepParams: []string{"sid"}, SortQuery: On,
 	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", CDC: On, Partitions: 8,
@@ -133,20 +133,6 @@ func TestWrongSave(t *testing.T) {
 		if err := (Config{Dir: "d", Records: Records{Save: save}}).Validate(); (err == nil) != valid {
 			t.Errorf("Save %q: error %v, want it valid: %t", save, err, valid)
 		}
-	}
-}
-
-// TestConfigIsNotChanged: a crawl does not write into the slices of its config, which
-// other crawls of the process can use too.
-func TestConfigIsNotChanged(t *testing.T) {
-	ports := []uint16{25, 0}
-	c := Config{Dir: "d", Fixed: Fixed{AllowPorts: []string{"22"}}}
-	c.Requests.AllowPorts = ports[:1]
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if ports[1] != 0 {
-		t.Errorf("the element after Requests.AllowPorts became %d, want it unchanged", ports[1])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
@@ -37,14 +38,35 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
+	given, own := config, frontier.Settings(nil)
+	if stored != nil {
+		if own, err = ownSettings(ctx, backend); err != nil {
+			return nil, err
+		}
+	}
+	overrides, err := config.adopt(stored, own)
+	if err != nil {
+		if engine.LockedByOther(backend) {
+			return nil, engine.ErrInUse(config.Dir, "crawler")
+		}
+		return nil, err
+	}
 	p, err := config.prepare(stored)
 	if err != nil {
 		return nil, err
 	}
-	p.sizes = crash.SizesOf(ctx)
+	p.overrides, p.sizes = overrides, crash.SizesOf(ctx)
 	ses, err := openSession(ctx, p, backend, engine.Crawl)
+	if stored == nil && errors.Is(err, frontier.ErrParamsMismatch) { // another worker has just created the crawl
+		if stored, storedErr := backend.Stored(ctx); storedErr == nil && stored != nil {
+			return Open(ctx, given)
+		}
+	}
 	if err != nil {
 		return nil, err
+	}
+	if err := ses.keepOwn(); err != nil {
+		return nil, errors.Join(err, ses.close())
 	}
 	c, err := ses.serve(ctx)
 	if err != nil {

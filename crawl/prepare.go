@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +44,8 @@ type plan struct {
 	policy politeness.Policy
 	client *get.Client
 	sizes  crash.Sizes // sizes that a test has set
+	// overrides are the values that differ from the crawl's defaults of later runs.
+	overrides []Override
 }
 
 // MemoryError reports a Config.Memory that cannot hold one answer and its
@@ -75,7 +76,7 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p.Agent = cmp.Or(p.Agent, cmp.Or(stored[tokenSetting], "crawler")+"/"+Version())
 	p.Memory = cmp.Or(p.Memory, defaultMemory)
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
-	if save := (choice{&p.Records.Save, []string{"none", "html", "all"}}); save.Set(p.Records.Save) != nil {
+	if save := (choice{&p.Records.Save, savedAnswers}); save.Set(p.Records.Save) != nil {
 		errs = append(errs, fmt.Errorf("crawl: Records.Save is %q, want one of %q", p.Records.Save, save.values))
 	}
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
@@ -109,6 +110,9 @@ func (p *plan) prepareEvents() error {
 	}
 	return events.CheckName(config.Name)
 }
+
+// savedAnswers are the values of Records.Save.
+var savedAnswers = []string{"none", "html", "all"}
 
 const (
 	defaultMemory = 128 << 20
@@ -218,12 +222,10 @@ func (p *plan) newClient() (err error) {
 	if c.Headers == nil {
 		c.Headers = make(http.Header)
 	}
-	var errs []error
-	c.AllowPorts = slices.Clone(c.AllowPorts) // another crawl can have the same slice
-	for _, text := range p.Fixed.AllowPorts {
-		port, err := strconv.ParseUint(text, 10, 16)
-		errs = append(errs, err)
-		c.AllowPorts = append(c.AllowPorts, uint16(port))
+	if c.RootCAs == nil && p.CAFile != "" {
+		if c.RootCAs, err = get.RootCAs(p.CAFile); err != nil {
+			return fmt.Errorf("crawl: CAFile: %w", err)
+		}
 	}
 	if p.Fixed.Assets == On && (c.Types == nil || slices.Equal(c.Types, get.HTMLTypes())) {
 		c.Types = []string{get.AnyType}
@@ -234,12 +236,12 @@ func (p *plan) newClient() (err error) {
 	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, p.hosts.concurrency(), 2)
 	c.Capture = p.Records.Save != "none"
 	if p.client, err = get.New(c); err != nil {
-		return errors.Join(append(errs, err)...)
+		return err
 	}
 	if least := fetcher.LeastMemory(p.client); p.Memory < least {
-		errs = append(errs, &MemoryError{p.Memory, least})
+		return &MemoryError{p.Memory, least}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // settings returns the settings to store in a new crawl, or to compare with the stored
@@ -253,6 +255,7 @@ func (p *plan) settings() frontier.Settings {
 	if _, found := p.stored[tokenSetting]; found || p.stored == nil {
 		s[tokenSetting] = robots.ProductToken(p.client.UserAgent())
 	}
+	p.addDefaults(s)
 	if p.Redis != nil {
 		maps.Copy(s, texts(redis, p.stored))
 		if p.Postgres != nil {

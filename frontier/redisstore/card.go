@@ -147,6 +147,13 @@ func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 	return bloomstore.NewHasher(bloomstore.Key(c.Key)), err
 }
 
+// StoredID returns the id that the crawl cfg.Name got when it was created, or ErrNoCrawl. It uses
+// only Redis and Name of cfg.
+func StoredID(ctx context.Context, cfg Config) (string, error) {
+	c, err := storedCard(ctx, cfg)
+	return c.ID, err
+}
+
 func storedCard(ctx context.Context, cfg Config) (card, error) {
 	s, err := connect(ctx, cfg)
 	if err != nil {

@@ -85,6 +85,9 @@ type Backend interface {
 	// Stored returns the settings that were fixed when the crawl was created, or nil
 	// if there is no crawl.
 	Stored(ctx context.Context) (frontier.Settings, error)
+	// Own returns the directory that a process which opens the crawl to crawl would use as its
+	// own. It returns "" if that directory does not belong to the crawl yet.
+	Own(ctx context.Context) (dir string, err error)
 	// Open opens the crawl.
 	Open(ctx context.Context, c *Config, why Purpose) (*Engine, error)
 }

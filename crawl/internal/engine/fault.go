@@ -46,7 +46,7 @@ type textError struct {
 func (w *textError) Error() string { return w.text }
 func (w *textError) Unwrap() error { return w.cause }
 
-// errInUse returns the error for a directory that another process has open.
-func errInUse(dir, by string) error {
+// ErrInUse returns the error for a directory that another process has open.
+func ErrInUse(dir, by string) error {
 	return &textError{fmt.Sprintf("%s is in use by another %s", dir, by), frontier.ErrLocked}
 }

@@ -35,6 +35,9 @@ func (d Directory) Stored(context.Context) (frontier.Settings, error) {
 	return localstore.StoredSettings(nil, d.Path)
 }
 
+// Own implements Backend.
+func (d Directory) Own(context.Context) (dir string, err error) { return d.Path, nil }
+
 // Open implements Backend.
 func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	out := &outputs{c: c, Dir: d.Path}
@@ -68,7 +71,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	if err != nil {
 		err = errors.Join(err, out.close(), inRows.close())
 		if errors.Is(err, frontier.ErrLocked) {
-			return nil, errInUse(d.Path, "crawler")
+			return nil, ErrInUse(d.Path, "crawler")
 		}
 		return nil, err
 	}
@@ -121,6 +124,12 @@ func Locked(dir string) (bool, error) {
 
 // Creating reports whether a process is creating a crawl in the directory.
 func (d Directory) Creating() bool { return localstore.LockedByOther(d.Path) }
+
+// LockedByOther reports whether another process has the directory of an embedded crawl open.
+func LockedByOther(backend Backend) bool {
+	d, embedded := backend.(Directory)
+	return embedded && d.Creating()
+}
 
 // localEngine is an embedded frontier.
 type localEngine struct {

@@ -53,6 +53,18 @@ func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	return settings, h.explain(err)
 }
 
+// Own implements Backend.
+func (h *Server) Own(ctx context.Context) (dir string, err error) {
+	id, err := redisstore.StoredID(ctx, h.config())
+	if errors.Is(err, redisstore.ErrNoCrawl) {
+		return "", nil
+	}
+	if err != nil {
+		return "", h.explain(err)
+	}
+	return workerCard{Format: workerFormat, Crawl: h.Name, ID: id}.own(h.Dir)
+}
+
 // Open implements Backend.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()

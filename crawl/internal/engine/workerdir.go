@@ -89,7 +89,7 @@ func (c workerCard) openJournal(dir string, config record.Config) (*record.Journ
 	if dir != "" {
 		journal, err := c.open(dir, config)
 		if errors.Is(err, frontier.ErrLocked) {
-			err = errInUse(dir, "worker")
+			err = ErrInUse(dir, "worker")
 		}
 		return journal, dir, err
 	}
@@ -101,12 +101,46 @@ func (c workerCard) openJournal(dir string, config record.Config) (*record.Journ
 		return nil, "", err
 	}
 	for n := 1; ; n++ {
-		dir := filepath.Join(JournalsOf(c.Crawl), fmt.Sprintf("%s-%d", plainName(host), n))
+		dir := c.directory(host, n)
 		journal, err := c.open(dir, config)
 		if errors.Is(err, frontier.ErrLocked) || errors.Is(err, errOtherCrawl) {
 			continue
 		}
 		return journal, dir, err
+	}
+}
+
+// directory returns one of the directories from which openJournal chooses.
+func (c workerCard) directory(host string, n int) string {
+	return filepath.Join(JournalsOf(c.Crawl), fmt.Sprintf("%s-%d", plainName(host), n))
+}
+
+// own returns the directory that openJournal would choose now. It returns "" if it does not belong
+// to the crawl yet.
+func (c workerCard) own(dir string) (string, error) {
+	if dir != "" {
+		if owned, err := c.check(dir); err != nil || !owned {
+			return "", err
+		}
+		return dir, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		dir := c.directory(host, n)
+		owned, err := c.check(dir)
+		if errors.Is(err, errOtherCrawl) {
+			continue
+		}
+		if err != nil || !owned {
+			return "", err
+		}
+		locked, err := journalLocked(dir)
+		if err != nil || !locked {
+			return dir, err
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (p *plan) print(s streams, asJSON bool) error {
 	}
 	for _, g := range p.groups {
 		groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
-		fmt.Fprintf(&more, "fields of %s: %s\n", g.URL, strings.Join(g.Fields, ", "))
+		fmt.Fprintf(&more, "fields of %s: %s\n", cmp.Or(g.URL, "every page"), strings.Join(g.Fields, ", "))
 	}
 	if asJSON {
 		enc := json.NewEncoder(s.out)

@@ -24,6 +24,10 @@ var fixedNames = func() []string {
 	return slices.Concat(every, redis)
 }()
 
+// storedNames and ownNames are the names of the flags whose values are the defaults of later runs:
+// stored with the crawl, and in the own directory of a worker.
+var storedNames, ownNames = crawl.DefaultNames()
+
 // fixedValue is the value of a flag for a fixed setting that is not a list. Package crawl
 // parses its text and defines its default.
 type fixedValue struct {

@@ -34,8 +34,8 @@ type options struct {
 	headers   []string
 	connectTo []string
 	allowNet  []string
+	allowPort []string
 	memory    human.Bytes // half of it is Config.Memory
-	ca        string      // name of a file with certificates
 	events    eventFlags  // Config.Events
 
 	// where the crawl is
@@ -191,7 +191,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	})
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
 	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", parsed(netip.ParsePrefix))
-	f.StringSliceVar(&o.crawl.Fixed.AllowPorts, "allow-port", nil, "also request `PORT`, although another service uses it, such as 25 or 6379 (repeatable)")
+	f.StringSliceVar(&o.allowPort, "allow-port", nil, "also request `PORT`, although another service uses it, such as 25 or 6379 (repeatable)")
 	checkText(f, "allow-port", "ports from 1 to 65535, such as 25,6379", func(text string) error {
 		if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
 			return errors.New("not a port")
@@ -257,6 +257,7 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
+	f.BoolVar(&o.crawl.Anyway, "anyway", false, "go on without flags and headers of the first run whose values are not stored here")
 	addCrash(f, &o.crashAt)
 	restrict.Number(f, &o.sizes.CheckpointAdds, "checkpoint-adds", 0, "write the filter to disk after this many added URLs; for tests",
 		0, math.MaxInt, "a whole number of 0 or more")

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -55,7 +57,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		if p.stored, err = crawl.Stored(ctx, p.location.Location); err != nil {
 			return nil, p.explain(err)
 		}
-		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
+		errs = append(errs, l.adopt(p.stored, p.keeper()), l.adoptOwn(ctx, p), p.checkForm(), p.checkDefaultDir())
 	}
 	errs = slices.Concat(errs, []error{p.check()}, p.checkNeeds(), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
@@ -148,10 +150,11 @@ func (p *plan) config() (crawl.Config, error) {
 	for _, pattern := range p.options.crawl.Requests.InsecureHosts {
 		c.Requests.InsecureHosts = append(c.Requests.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
 	}
-	if p.ca != "" {
-		roots, err := get.RootCAs(p.ca)
+	for _, text := range p.allowPort {
+		port, err := strconv.ParseUint(text, 10, 16)
 		errs = append(errs, err)
-		c.Requests.RootCAs = roots
+		c.Requests.AllowPorts = append(c.Requests.AllowPorts, uint16(port))
 	}
+	c.Given = slices.Collect(maps.Keys(p.from))
 	return c, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,6 +180,12 @@ func (r *running) announce(ctx context.Context, c *console) error {
 			strings.Join(insecure, ", "))
 	}
 	r.announcePrivate(w)
+	for _, o := range r.Overrides() {
+		if o.Name == "proxy" {
+			o.Given, _ = withoutSecret(o.Name, o.Given)
+		}
+		fmt.Fprintf(w, "for this run, --%s is %s, not %s as stored\n", o.Name, cmp.Or(o.Given, "empty"), cmp.Or(o.Stored, "empty"))
+	}
 	where := r.location.String()
 	if where != r.dir {
 		where += ", records in " + r.dir

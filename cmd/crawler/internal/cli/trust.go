@@ -14,7 +14,7 @@ import (
 
 // trustFlags declares the flags about certificates.
 func (o *options) trustFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.ca, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
+	f.StringVar(&o.crawl.CAFile, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
 	f.StringArrayVar(&o.crawl.Requests.InsecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
 	restrict.Check(f, "ca", parsed(get.RootCAs))
 	restrict.Check(f, "insecure-host", func(pattern string) error {

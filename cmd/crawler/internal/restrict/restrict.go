@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (r *restricted) Set(text string) error {
 
 // Check makes a flag refuse text for which check returns an error. The error must begin
 // with "want" and describe the valid values. The elements of a list are checked one by
-// one. Empty text is not checked, because it means no value.
+// one. Empty text is not checked, because it means no value, and for a list the empty list.
 func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -103,6 +104,9 @@ type checkedList struct {
 var _ pflag.SliceValue = (*checkedList)(nil)
 
 func (c *checkedList) Set(text string) error {
+	if text == "" {
+		return c.list.Replace(nil)
+	}
 	elements := []string{text}
 	if c.Type() == "stringSlice" { // several, separated by commas
 		if some, err := csv.NewReader(strings.NewReader(text)).Read(); err == nil {
@@ -119,6 +123,9 @@ func (c *checkedList) Append(text string) error {
 
 // Replace implements pflag.SliceValue.
 func (c *checkedList) Replace(texts []string) error {
+	if slices.Equal(texts, []string{""}) {
+		texts = nil
+	}
 	return c.checked(texts, func() error { return c.list.Replace(texts) })
 }
 

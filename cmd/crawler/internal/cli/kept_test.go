@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// keptPage has the table of the flags by what a later run keeps of them.
+const keptPage = "docs/reference/config.md"
+
+// TestEveryFlagHasKeeping: the table on the page lists every flag of a crawl once, in the group that
+// the program has it in.
+func TestEveryFlagHasKeeping(t *testing.T) {
+	listed := make(map[string]string)
+	for _, row := range regexp.MustCompile(`(?m)^\| (fixed|crawl|directory|run) \|(.*)\|$`).FindAllStringSubmatch(readText(t, keptPage), -1) {
+		for _, flag := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(row[2], -1) {
+			if listed[flag[1]] != "" {
+				t.Errorf("the page lists --%s twice", flag[1])
+			}
+			listed[flag[1]] = row[1]
+		}
+	}
+	for _, sec := range new(options).newFlags() {
+		sec.flags.VisitAll(func(f *pflag.Flag) {
+			want := "run"
+			switch {
+			case slices.Contains(fixedNames, f.Name):
+				want = "fixed"
+			case slices.Contains(storedNames, f.Name):
+				want = "crawl"
+			case slices.Contains(ownNames, f.Name):
+				want = "directory"
+			}
+			if got := listed[f.Name]; got != want && !f.Hidden {
+				t.Errorf("the page has --%s in the group %q, want %q", f.Name, got, want)
+			}
+			delete(listed, f.Name)
+		})
+	}
+	if len(listed) > 0 {
+		t.Errorf("the page lists flags that crawl does not have: %q", slices.Sorted(maps.Keys(listed)))
+	}
+}
+
+// laterValues has a value for each flag that is a default of later runs.
+var laterValues = map[string]string{
+	"rotate": "1MiB", "compress": "true", "links": "true", "save": "html", "field": "price=.price", "text": "true", "rate": "12.5",
+	"bandwidth": "1MiB", "backoff": "2s", "backoff-max": "1m", "dead-after": "9", "timeout": "5s", "header-timeout": "4s", "min-rate": "0",
+	"max-body": "1MiB", "retries": "0", "types": "*", "header": "Accept-Language: de", "user-agent": "archive", "contact": "me@a.test",
+	"max-queued": "5k", "redis-wait": "1", "window": "seeds=24h",
+	"connect-to": "*.a.test=127.0.0.1:9", "allow-private": "true", "proxy": "http://proxy.test:3128", "dns": "127.0.0.99:53",
+	"allow-net": "10.99.0.0/16", "allow-port": "6379", "insecure-host": "*.b.test", "ca": "",
+}
+
+// TestBareCommandKeepsFlags: the settings of a command that names only the crawl are those of the
+// first run, and 'crawler config' names where they come from. A flag that is given again counts, and
+// the run says so.
+func TestBareCommandKeepsFlags(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a.crawl")
+	first := []string{"crawl", "--dir", dir, "--urls", "1000", "--max-time", "1ms", "http://a.test/"}
+	for _, name := range slices.Concat(storedNames, ownNames) {
+		value, known := laterValues[name]
+		if !known {
+			t.Fatalf("the test has no value for --%s", name)
+		}
+		if value != "" && !slices.Contains(sharedOnly, name) {
+			first = append(first, "--"+name+"="+value)
+		}
+	}
+	if code, _, errs := run(t, "", first...); code == exitUsage || code == exitFailed {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	_, out, errs := run(t, "", "config", "--dir", dir)
+	for _, name := range slices.Concat(storedNames, ownNames) {
+		value := laterValues[name]
+		source := "crawl.json"
+		if slices.Contains(ownNames, name) {
+			source = "machine.json"
+		}
+		line := regexp.MustCompile(fmt.Sprintf(`(?m)^%s +\[?%s\]? +%s$`, name, regexp.QuoteMeta(value), source))
+		if name == "field" {
+			line = regexp.MustCompile(`(?m)^fields of every page: price=\.price$`)
+		}
+		if value != "" && !slices.Contains(sharedOnly, name) && !line.MatchString(out) {
+			t.Errorf("--%s=%s is not kept: %s%s", name, value, out, errs)
+		}
+	}
+
+	code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ms", "--text=false", "--header", "", "--allow-private=false")
+	if code == exitUsage || code == exitFailed {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, line := range []string{
+		"for this run, --text is false, not true as stored\n",
+		`for this run, --header is [], not ["Accept-Language: de"] as stored` + "\n",
+		"for this run, --allow-private is false, not true as stored\n",
+	} {
+		if strings.Count(errs, line) != 1 {
+			t.Errorf("the run does not say %q once: %s", line, errs)
+		}
+	}
+	if n := strings.Count(errs, "for this run, "); n != 3 {
+		t.Errorf("the run names %d overrides, want 3: %s", n, errs)
+	}
+}
+
+// TestSecretsAreNamed: a command that lacks secrets of the first run names them and stops, and
+// --anyway goes on.
+func TestSecretsAreNamed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a.crawl")
+	command := []string{"crawl", "--dir", dir, "--max-time", "1ms"}
+	first := slices.Concat(command, []string{"--urls", "1000", "-H", "Cookie: hush", "--proxy", "http://me:hush@127.0.0.1:1", "http://a.test/"})
+	if code, _, errs := run(t, "", first...); code == exitUsage || code == exitFailed {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	code, _, errs := run(t, "", command...)
+	if code != exitUsage || !strings.Contains(errs, "--proxy, the header Cookie") || !strings.Contains(errs, "--anyway") || strings.Contains(errs, "hush") {
+		t.Errorf("exit code %d, want %d with the names of the proxy and the header: %s", code, exitUsage, errs)
+	}
+	if code, _, errs := run(t, "", append(command, "--anyway")...); code == exitUsage || code == exitFailed {
+		t.Errorf("--anyway: exit code %d: %s", code, errs)
+	}
+}
