@@ -52,6 +52,7 @@ func (m *monitor) finishJournals(ctx context.Context, ending *ending, natural bo
 	}
 	limited, cancel := context.WithTimeout(within, max(m.Grace, minSettle))
 	defer cancel()
+	m.markRows(limited)
 	m.settleJournals(limited)
 }
 
@@ -114,6 +115,9 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 		}
 	}
 	err = events.Run(ctx, config, drain)
+	m.mu.Lock()
+	m.elsewhere = runsElsewhere(err)
+	m.mu.Unlock()
 	switch {
 	case runsElsewhere(err):
 		m.noteRelay(nil) // another process runs the relay, and only that process knows its state

@@ -69,11 +69,39 @@ func addJournals(relays []report.Relay, journals []engine.Journal, sendWith func
 // sendCommand returns the command that sends the events of a journal. The caller adds the address
 // of the sink.
 func (l Location) sendCommand(j engine.Journal) string {
+	return l.relayCommand() + " --dir " + human.ShellWord(j.Dir) + " --relay " + j.Relay + " --drain --to URL"
+}
+
+// relayCommand returns the beginning of a command that delivers events of a crawl in Redis.
+func (l Location) relayCommand() string {
 	line := "crawler relay --redis " + human.ShellWord(l.Redis.Where()) + " --name " + l.Redis.Name
 	if l.Redis.CAFile != "" {
 		line += " --redis-ca " + human.ShellWord(l.Redis.CAFile)
 	}
-	return line + " --dir " + human.ShellWord(j.Dir) + " --relay " + j.Relay + " --drain --to URL"
+	return line
+}
+
+// markRows marks the relay of this process as left if its events are rows, not all of them are
+// delivered, and no other process runs the relay. It is called at the end of a run that was not
+// stopped.
+func (m *monitor) markRows(ctx context.Context) {
+	if m.Events == nil || m.Redis == nil || m.Postgres == nil {
+		return
+	}
+	m.readRelays(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.relays, func(r report.Relay) bool { return r.Name == m.Events.Name && r.Journal == "" })
+	if i < 0 || m.relays[i].Events == 0 || m.elsewhere {
+		return
+	}
+	left := m.relays[i]
+	if m.ownRelay != nil {
+		left.Away = m.ownRelay.Away
+	}
+	left.Left, left.Own = true, true
+	left.Send = m.Location().relayCommand() + " --postgres " + human.ShellWord(m.Postgres.Where()) + " --relay " + left.Name + " --drain --to URL"
+	m.ownRelay = &left
 }
 
 // watchJournals reports the journal of this worker until ctx ends.

@@ -76,6 +76,8 @@ func (r *Relay) Words() string {
 	switch {
 	case r.GivenUp:
 		words += "; their loss was accepted"
+	case r.Left && r.Dir == "":
+		words += "; this process does not deliver them any more"
 	case r.Left:
 		words += fmt.Sprintf("; no process delivers them: they are in %s on %s", human.Printable(r.Dir), human.Printable(r.Host))
 	}
