@@ -34,11 +34,12 @@ type seedQuestion struct {
 var errNotRun = errors.New("no process runs the crawl from here")
 
 var (
-	verbSeed   = verb[seedQuestion, []SeedAnswer]{"seed", engine.Steer, (*session).seed}
-	verbRetry  = verb[string, int]{"retry", engine.Steer, (*session).retry}
-	verbPause  = verb[bool, bool]{"pause", engine.Steer, (*session).pause}
-	verbStatus = verb[nothing, report.Status]{"status", engine.Look, plain((*session).status)}
-	verbSample = verb[nothing, report.Sample]{"sample", engine.Look, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+	verbSeed    = verb[seedQuestion, []SeedAnswer]{"seed", engine.Steer, (*session).seed}
+	verbRetry   = verb[string, int]{"retry", engine.Steer, (*session).retry}
+	verbRecheck = verb[[]frontier.Finished, int]{"recheck", engine.Steer, (*session).recheck}
+	verbPause   = verb[bool, bool]{"pause", engine.Steer, (*session).pause}
+	verbStatus  = verb[nothing, report.Status]{"status", engine.Look, plain((*session).status)}
+	verbSample  = verb[nothing, report.Sample]{"sample", engine.Look, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
 			return report.Sample{}, errNotRun
 		}
@@ -84,7 +85,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		serve(*http.ServeMux, *session)
 	}{
-		verbSeed, verbRetry, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
+		verbSeed, verbRetry, verbRecheck, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.serve(mux, ses)

@@ -118,6 +118,24 @@ type Control interface {
 	Retry(ctx context.Context, host string) (int, error)
 }
 
+// Rechecker is a Store that can queue finished items again.
+type Rechecker interface {
+	// Recheck queues the items that are finished, and whose last round is Finished.Round, for
+	// their next round, with 0 Attempts and 0 Deliveries. It returns how many it has queued. All
+	// other items stay unchanged. So a call can be repeated, also after a crash in the middle of it:
+	// no item is queued twice.
+	//
+	// A done item that is queued again counts once more in Books.Found and Books.Added, and its earlier round stays
+	// in Books.Done. A failed item moves from Books.Failed to Books.Queued, as by Control.Retry.
+	Recheck(ctx context.Context, items []Finished) (queued int, err error)
+}
+
+// Finished is a finished item, as its record describes it.
+type Finished struct {
+	Offer
+	Round uint32 // of the item's last record
+}
+
 // LeaseID identifies a lease. The worker chooses 128 random bits.
 type LeaseID [16]byte
 

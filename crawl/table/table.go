@@ -95,6 +95,17 @@ func (t Table) Write(source func() Lines, w io.Writer) (err error) {
 	return nil
 }
 
+// Select yields the lines that the condition selects. A nil condition selects all.
+func (s *Schema) Select(lines Lines, where *Condition) Lines {
+	return func(yield func([]byte, error) bool) {
+		for r, err := range (Table{Schema: s, Where: where}).selected(lines, true) {
+			if !yield(r.line, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // ReadsTwice reports whether Write reads its source twice. Both readings must then have the
 // same lines. Otherwise Write leaves out members that only the second reading has.
 func (t Table) ReadsTwice() bool {

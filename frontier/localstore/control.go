@@ -58,26 +58,31 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 			return true, nil
 		}
 		g.retried[seq] = true
-		h, err := g.hostOf(string(hostOfFailed(key)))
-		if err != nil {
-			return false, err
-		}
-		item, err := decodeEntry(value, h.key, g.hasher)
-		if err != nil {
-			return false, fatal("read a failed item", err)
-		}
-		g.remove(key)
-		g.remove(outcomeKey(item.Fingerprint))
-		g.exact[item.Fingerprint] = true
-		g.remove(blobKey(h.key))
-		item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
-		g.enqueue(h, &item)
-		g.meta.Stats.Failed--
-		g.meta.Stats.Queued++
 		n++
-		return true, nil
+		return true, g.requeueFailed(key, value)
 	})
 	return n, next, err
+}
+
+// requeueFailed queues the failed item in a row again.
+func (g *group) requeueFailed(key, value []byte) error {
+	h, err := g.hostOf(string(hostOfFailed(key)))
+	if err != nil {
+		return err
+	}
+	item, err := decodeEntry(value, h.key, g.hasher)
+	if err != nil {
+		return fatal("read a failed item", err)
+	}
+	g.remove(key)
+	g.remove(outcomeKey(item.Fingerprint))
+	g.exact[item.Fingerprint] = true
+	g.remove(blobKey(h.key))
+	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
+	g.enqueue(h, &item)
+	g.meta.Stats.Failed--
+	g.meta.Stats.Queued++
+	return nil
 }
 
 // rememberedKeys is the minimum number of keys that each cache of scope keys or quota keys

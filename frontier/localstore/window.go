@@ -94,11 +94,17 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	if promoted {
 		g.meta.Stats.Promoted++
 	}
+	g.queueAgain(h, o, key, last.round+1)
+	return true, nil
+}
+
+// queueAgain queues a finished item in a later round, which counts as added once more. The row key
+// must count the earlier rounds.
+func (g *group) queueAgain(h *host, o *offer, key exactKeyRow, round uint32) {
 	g.remove(outcomeKey(o.print))
 	key.class = o.Class
 	g.writeExact(o.print, key)
-	g.queueNew(h, o, last.round+1)
-	return true, nil
+	g.queueNew(h, o, round)
 }
 
 // exactRow returns the row of an offered exact key. promoted reports that the key has no
@@ -109,7 +115,10 @@ func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
 		return exactKeyRow{class: o.Class}, true, err
 	}
 	row, err = decodeExact(text)
-	return row, false, err
+	if row.class == frontier.Bulk { // Recheck has queued a bulk item again
+		row.class, promoted = o.Class, true
+	}
+	return row, promoted, err
 }
 
 func (g *group) writeExact(print bloomstore.Fingerprint, row exactKeyRow) {

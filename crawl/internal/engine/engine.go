@@ -195,6 +195,14 @@ func (e *Engine) FilterBytes() uint64 {
 	return e.local.FilterBytes()
 }
 
+// Recheck queues finished items of an embedded crawl again: see frontier.Rechecker.
+func (e *Engine) Recheck(ctx context.Context, items []frontier.Finished) (int, error) {
+	if e.local == nil {
+		return 0, errors.ErrUnsupported
+	}
+	return e.local.Recheck(ctx, items)
+}
+
 // Commits returns how often this process committed changes to the embedded store.
 // The result embedded is false for a crawl in Redis.
 func (e *Engine) Commits() (commits uint64, embedded bool) {

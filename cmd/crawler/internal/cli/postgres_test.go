@@ -405,3 +405,28 @@ func TestPostgresAway(t *testing.T) {
 		t.Errorf("records of %v, want 3 or more URLs", records)
 	}
 }
+
+// TestRecheckWithRows: finished URLs of a crawl in a directory, whose records are rows of Postgres, are
+// queued again once.
+func TestRecheckWithRows(t *testing.T) {
+	database := servers.Postgres(t, servers.PostgresOptions{})
+	t.Chdir(t.TempDir())
+	named := []string{"--dir", "c", "--postgres", database.DSN()}
+	crawl := slices.Concat([]string{"crawl"}, named, []string{"--sink", "postgres", "--urls", "1000", "--delay", "0", "--retries", "0",
+		"--max-depth", "1", "--connect-to", "*.test=" + site(t), "http://a.test/"})
+	must(t, crawl...)
+	pages := strings.Count(must(t, append([]string{"output", "--where", "status = 200"}, named...)...), "\n")
+	retry := append([]string{"retry", "--status", "200"}, named...)
+	for _, want := range []string{"URLs queued again, 0 wait already\n", "0 URLs queued again, "} {
+		if out := must(t, retry...); pages < 2 || !strings.Contains(out, want) {
+			t.Errorf("of %d pages, retry prints %q, want %q", pages, out, want)
+		}
+	}
+	must(t, crawl...)
+	if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") {
+		t.Errorf("audit prints %s", out)
+	}
+	if n := strings.Count(must(t, append([]string{"output", "--where", "round = 1 and status = 200"}, named...)...), "\n"); n != pages {
+		t.Errorf("%d pages were fetched again, want %d", n, pages)
+	}
+}
