@@ -18,12 +18,12 @@ type epochBench struct {
 
 func newEpochBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *epochBench {
 	b := &epochBench{
-		scriptBench: &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)},
+		scriptBench: &scriptBench{T: t, clock: newTestClock()},
 		server:      servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}}),
 	}
 	b.admin = b.server.Client()
 	cfg := append(configs, config)[0](b.server)
-	cfg.Now = func() time.Time { return b.clock }
+	cfg.Now = b.clock.now
 	cfg.LeaseTTL, cfg.Delay = 10*time.Second, 2*time.Second
 	b.Store = openStore(t, cfg)
 	return b
@@ -63,11 +63,11 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	if early, ok := b.hosts()[host]; ok {
 		b.Fatalf("%s is handed out at once, want it after %v: %q", host, wait, urlsOf(early.Items))
 	}
-	b.clock = b.clock.Add(wait - tick)
+	b.clock.advance(wait - tick)
 	if _, ok := b.hosts()[host]; ok {
 		b.Fatalf("%s is handed out before %v", host, wait)
 	}
-	b.clock = b.clock.Add(tick)
+	b.clock.advance(tick)
 	if _, ok := b.hosts()[host]; !ok {
 		b.Fatalf("%s is not handed out after %v", host, wait)
 	}
@@ -88,7 +88,7 @@ func TestEpochHoldsLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.restart()
-	b.clock = b.clock.Add(3 * time.Second)
+	b.clock.advance(3 * time.Second)
 	if got := b.hosts(); len(got) > 0 {
 		t.Fatalf("Lease in a new epoch handed out %v, want nothing", got)
 	}
@@ -101,8 +101,8 @@ func TestEpochHoldsLeases(t *testing.T) {
 		t.Fatalf("Complete of a lease that outlived the server: %v", err)
 	}
 	b.wantDueIn("held.test", 11*time.Second)
-	b.clock = b.clock.Add(time.Second)
-	b.clock = b.clock.Add(3 * time.Second)
+	b.clock.advance(time.Second)
+	b.clock.advance(3 * time.Second)
 	if _, ok := b.hosts()["slow.test"]; !ok {
 		t.Error("slow.test is not handed out after the lease time and its own delay")
 	}
@@ -128,12 +128,12 @@ func TestEpochForgotExtension(t *testing.T) {
 	b := newEpochBench(t)
 	mustAdd(t, b.Store, testPages("a.test", 0, 9))
 	l := b.hosts()["a.test"]
-	b.clock = b.clock.Add(9 * time.Second)
+	b.clock.advance(9 * time.Second)
 	b.wantLost(func() frontier.Lease {
 		if _, err := b.Extend(t.Context(), l.ID, frontier.TopUp{}); err != nil {
 			t.Fatal(err)
 		}
-		b.clock = b.clock.Add(time.Second) // the old deadline
+		b.clock.advance(time.Second) // the old deadline
 		return l
 	})
 }
@@ -145,7 +145,7 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
 	l := getLease()
-	lastUse := b.clock.Add(b.cfg.LeaseTTL - time.Second)
+	lastUse := b.clock.now().Add(b.cfg.LeaseTTL - time.Second)
 	b.restore(before)
 	b.restart()
 	b.hosts()
@@ -157,7 +157,7 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 		b.Errorf("Extend of a lease that the server forgot = %v, want ErrLeaseLost", err)
 	}
 	b.wantDueIn("a.test", b.cfg.LeaseTTL+b.cfg.Delay)
-	if gap := b.clock.Sub(lastUse); gap < b.cfg.Delay {
+	if gap := b.clock.now().Sub(lastUse); gap < b.cfg.Delay {
 		b.Errorf("the host is asked again %v after its last request, want at least %v", gap, b.cfg.Delay)
 	}
 }

@@ -102,9 +102,9 @@ func testTwoRounds(t *testing.T, urls int) {
 // succeeds nevertheless.
 func TestLateAnswerOfExtend(t *testing.T) {
 	t.Parallel()
-	clock := time.UnixMilli(1_700_000_000_000)
+	clock := newTestClock()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.LeaseTTL, cfg.Now = 10*time.Second, func() time.Time { return clock }
+	cfg.LeaseTTL, cfg.Now = 10*time.Second, clock.now
 	s := openStore(t, cfg)
 	mustAdd(t, s, testPages("a.test", 0, 3))
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
@@ -113,12 +113,12 @@ func TestLateAnswerOfExtend(t *testing.T) {
 	}
 	l := grant.Leases[0]
 	h := s.held.get(l.ID)
-	clock = clock.Add(9 * time.Second)
-	s.held.sweep(clock.Add(2 * time.Second))
+	clock.advance(9 * time.Second)
+	s.held.sweep(clock.now().Add(2 * time.Second))
 	if _, err := s.extend(t.Context(), h, 0, 0, time.Time{}, 3); err != nil {
 		t.Fatal(err)
 	}
-	clock = clock.Add(2 * time.Second)
+	clock.advance(2 * time.Second)
 	done := []frontier.Completion{finish(l.Items[0])}
 	if err := s.Complete(t.Context(), l.ID, done, frontier.HostUpdate{}); err != nil {
 		t.Errorf("Complete under a lease that was extended = %v, want nil", err)

@@ -23,7 +23,7 @@ type lostReply struct {
 	*testing.T
 	*Store
 	proxy *servers.ProxyServer
-	clock time.Time
+	clock *testClock
 	out   countingOutput
 }
 
@@ -45,12 +45,12 @@ func (o *countingOutput) write(frontier.LinkCounts) error {
 }
 
 func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *lostReply {
-	c := &lostReply{T: t, clock: time.UnixMilli(1_700_000_000_000)}
+	c := &lostReply{T: t, clock: newTestClock()}
 	server := servers.Redis(t, servers.RedisOptions{})
 	c.proxy = servers.Proxy(t, server.Addr())
 	cfg := append(configs, config)[0](server)
 	cfg.Redis = &redis.UniversalOptions{Addrs: []string{c.proxy.Addr()}}
-	cfg.Now = func() time.Time { return c.clock }
+	cfg.Now = c.clock.now
 	cfg.LeaseTTL = 10 * time.Second
 	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return &c.out, nil }
 	c.Store = openStore(t, cfg)
@@ -175,7 +175,7 @@ func lostLease(c *lostReply) {
 		return err
 	})
 	c.want(fieldLeased, 3)
-	c.clock = c.clock.Add(4 * time.Second)
+	c.clock.advance(4 * time.Second)
 	grant := c.grant(ids...)
 	if len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 || grant.Leases[0].TTL != 6*time.Second {
 		c.Fatalf("the repeat of a Lease whose reply was lost got %+v, want the three items of one host for 6s", grant.Leases)
@@ -186,7 +186,7 @@ func lostLease(c *lostReply) {
 func lostExtend(c *lostReply) {
 	mustAdd(c, c.Store, testPages("a.test", 0, 50))
 	l := c.leaseOf("a.test")
-	c.clock = c.clock.Add(9 * time.Second)
+	c.clock.advance(9 * time.Second)
 	topUp := frontier.TopUp{Items: 40, Known: len(l.Items)}
 	c.lose(extendScript, func(ctx context.Context) error {
 		_, err := c.Extend(ctx, l.ID, topUp)
@@ -199,7 +199,7 @@ func lostExtend(c *lostReply) {
 		c.Errorf("the repeat of a lost Extend: items %q, %v, want %d items from the 33rd on", urlsOf(got.Items), err, len(want))
 	}
 	c.want(fieldLeased, 40, fieldQueued, 10)
-	c.clock = c.clock.Add(9 * time.Second)
+	c.clock.advance(9 * time.Second)
 	if err := c.Complete(c.Context(), l.ID, []frontier.Completion{finish(l.Items[0])}, frontier.HostUpdate{}); err != nil {
 		c.Errorf("Complete within the extended lease: %v", err)
 	}
@@ -263,7 +263,7 @@ func lostEnd(c *lostReply) {
 		return c.Complete(ctx, l.ID, done, frontier.HostUpdate{Due: time.Second, End: true})
 	}
 	c.lose(completeScript, complete)
-	c.clock = c.clock.Add(time.Second)
+	c.clock.advance(time.Second)
 	next := c.leaseOf("a.test") // another lease of the host does not affect the repeat
 	for range 2 {
 		if err := complete(c.Context()); err != nil {
@@ -287,7 +287,7 @@ func lostEnd(c *lostReply) {
 func lostExpire(c *lostReply) {
 	mustAdd(c, c.Store, testPages("a.test", 0, 3))
 	c.leaseOf("a.test")
-	c.clock = c.clock.Add(10 * time.Second)
+	c.clock.advance(10 * time.Second)
 	c.lose(expireScript, func(ctx context.Context) error {
 		_, err := c.Lease(ctx, frontier.LeaseRequest{})
 		return err
@@ -308,7 +308,7 @@ func lostReady(c *lostReply) {
 	}
 	mustAdd(c, c.Store, items)
 	c.want(fieldQueued, 3, fieldDelayed, 3)
-	c.clock = c.clock.Add(time.Minute)
+	c.clock.advance(time.Minute)
 	c.lose(readyScript, func(ctx context.Context) error {
 		_, err := c.Lease(ctx, frontier.LeaseRequest{})
 		return err

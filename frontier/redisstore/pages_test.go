@@ -50,8 +50,8 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
 	cfg.LeaseTTL = 30 * time.Second
-	began, passed := time.Now(), time.Duration(0)
-	cfg.Now = func() time.Time { return began.Add(passed) }
+	clock := newTestClock()
+	cfg.Now = clock.now
 	s := openStore(t, cfg)
 	for h := range 5 {
 		mustAdd(t, s, testPages(fmt.Sprintf("h%d.test", h), 0, 60))
@@ -66,9 +66,9 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 		return grant.Leases
 	}
 	lease(ids[:4])
-	passed = cfg.LeaseTTL / 2
+	clock.advance(cfg.LeaseTTL / 2)
 	alive := lease(ids[4:])[0]
-	passed = cfg.LeaseTTL + time.Second
+	clock.advance(cfg.LeaseTTL/2 + time.Second)
 	has := len(alive.Items)
 	more, err := s.Extend(t.Context(), alive.ID, frontier.TopUp{Items: has + 20, Known: has, MaxPages: uint64(has + 10)})
 	if err != nil || len(more.Items) != 10 {
@@ -246,7 +246,7 @@ func TestFenceOfLimits(t *testing.T) {
 	b := newScriptBench(t)
 	b.add(0, 40, 0)
 	late := func(c *call) *call {
-		c.args[len(c.args)-1] = b.clock.UnixMilli() - 1
+		c.args[len(c.args)-1] = b.clock.now().UnixMilli() - 1
 		b.runAll(t.Context(), []*call{c})
 		return c
 	}
@@ -259,7 +259,7 @@ func TestFenceOfLimits(t *testing.T) {
 		t.Errorf("extend.lua after its limit has expired: reply %v, error %v, want a longer lease without items",
 			c.reply, c.err)
 	}
-	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.UnixMilli()), "extend.lua before its limit expires")
+	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.now().UnixMilli()), "extend.lua before its limit expires")
 	if got := b.counter(t, fieldLeased); got != 20 {
 		t.Errorf("%d items are leased, want 20", got)
 	}

@@ -28,13 +28,13 @@ func TestScriptsLookAgain(t *testing.T) {
 		"extend of a lease that has expired": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
-			b.clock = b.clock.Add(10 * time.Second)
+			b.clock.advance(10 * time.Second)
 			return b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, "")
 		},
 		"complete under a lease that has expired": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
-			b.clock = b.clock.Add(10 * time.Second)
+			b.clock.advance(10 * time.Second)
 			return b.completeCall(id, 1, "1")
 		},
 		"complete under the id of no lease": func(b *scriptBench) *call {
@@ -45,26 +45,26 @@ func TestScriptsLookAgain(t *testing.T) {
 		"expire of a lease that was extended": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
-			b.clock = b.clock.Add(9 * time.Second)
+			b.clock.advance(9 * time.Second)
 			b.must(b.call(extendScript, nil, id[:], 10_000, 11, 10, 100, ""), "extend")
-			b.clock = b.clock.Add(9 * time.Second)
+			b.clock.advance(9 * time.Second)
 			return b.call(expireScript, nil, 1000, 20)
 		},
 		"expire of a lease that has expired before": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			b.lend()
-			b.clock = b.clock.Add(10 * time.Second)
+			b.clock.advance(10 * time.Second)
 			b.must(b.call(expireScript, nil, 1000, 20), "expire")
 			return b.call(expireScript, nil, 1000, 20)
 		},
 		"ready before the delay is over": func(b *scriptBench) *call {
 			b.add(0, 5, time.Minute)
-			b.clock = b.clock.Add(time.Minute - time.Millisecond)
+			b.clock.advance(time.Minute - time.Millisecond)
 			return b.readyCall()
 		},
 		"ready twice": func(b *scriptBench) *call {
 			b.add(0, 5, time.Minute)
-			b.clock = b.clock.Add(time.Minute)
+			b.clock.advance(time.Minute)
 			c := b.readyCall()
 			b.must(c, "ready")
 			return c

@@ -45,15 +45,15 @@ type scriptBench struct {
 	*testing.T
 	*Store
 	admin *redis.Client
-	clock time.Time
+	clock *testClock
 }
 
 func newScriptBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *scriptBench {
-	b := &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)}
+	b := &scriptBench{T: t, clock: newTestClock()}
 	server := servers.Redis(t, servers.RedisOptions{})
 	b.admin = server.Client()
 	cfg := append(configs, config)[0](server)
-	cfg.Now = func() time.Time { return b.clock }
+	cfg.Now = b.clock.now
 	cfg.Delay = time.Second
 	cfg.edit = func(script, text string) string { return strings.ReplaceAll(faulty, "NAME", script) + text }
 	b.Store = openStore(t, cfg)
@@ -195,7 +195,7 @@ var faultScenarios = []scenario{
 	{"extend", func(b *scriptBench) *call {
 		b.add(0, 25, 0)
 		id := b.lend()
-		b.clock = b.clock.Add(3 * time.Second)
+		b.clock.advance(3 * time.Second)
 		return b.call(extendScript, nil, id[:], 10_000, 9, 20, 100, "")
 	}, 25, nil},
 	{"complete", func(b *scriptBench) *call {
@@ -221,7 +221,7 @@ var faultScenarios = []scenario{
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
 		b.must(b.completeCall(b.lend(), 1, ""), "complete")
-		b.clock = b.clock.Add(10 * time.Second)
+		b.clock.advance(10 * time.Second)
 		return b.call(expireScript, nil, 1000, 20)
 	}, 15, []int{0}},
 	{"hold", func(b *scriptBench) *call {
@@ -231,14 +231,14 @@ var faultScenarios = []scenario{
 	}, 0, nil},
 	{"ready", func(b *scriptBench) *call {
 		b.add(0, 9, time.Minute)
-		b.clock = b.clock.Add(time.Minute)
+		b.clock.advance(time.Minute)
 		return b.readyCall()
 	}, 9, nil},
 	{"ready while leased", func(b *scriptBench) *call {
 		b.add(0, 9, time.Minute)
 		b.add(9, 12, 0)
 		b.lend()
-		b.clock = b.clock.Add(time.Minute)
+		b.clock.advance(time.Minute)
 		return b.readyCall()
 	}, 12, nil},
 	{"retry", func(b *scriptBench) *call {
@@ -250,7 +250,7 @@ var faultScenarios = []scenario{
 		b.add(0, 8, 0)
 		id := b.lend()
 		b.must(b.completeCall(id, 1, "1"), "complete")
-		b.clock = b.clock.Add(time.Second)
+		b.clock.advance(time.Second)
 		id = b.lend()
 		b.must(b.completeCall(id, 1, ""), "complete")
 		return b.retryCall()
@@ -266,7 +266,7 @@ var exactScenarios = []scenario{
 	{"retry beside an item that waits", func(b *scriptBench) *call {
 		b.add(0, 8, 0)
 		b.must(b.completeCall(b.lend(), 1, "1"), "complete")
-		b.clock = b.clock.Add(time.Second)
+		b.clock.advance(time.Second)
 		b.must(b.completeCall(b.lend(), 1, ""), "complete")
 		tried := b.retryCall()
 		b.renew()

@@ -46,7 +46,7 @@ var internalFloor = map[string]string{
 }
 
 // floorless are the top folders that are on no floor.
-var floorless = []string{"internal", "docs", "tools", ".ci", ".git"}
+var floorless = []string{"internal", "docs", "findings", "tools", ".ci", ".git"}
 
 // isOutput reports whether a folder holds the output of a run or of a build. Git ignores
 // such folders.
