@@ -101,6 +101,14 @@ func (h *holding) noteHost(err error) {
 	}
 }
 
+// noteLasting counts and logs a failure of the host that further attempts would not change. It returns
+// the cause.
+func (h *holding) noteLasting(cause string) string {
+	h.tally.failed(h.lease.Host, cause)
+	h.cfg.Logger.Warn("host cannot be reached", slog.String("host", h.lease.Host), slog.String("err", cause))
+	return cause
+}
+
 // noteOrigin counts a request for robots.txt. It logs the first failure and the recovery.
 // If several origins of a host fail, it logs only the first failure and the last recovery.
 // previous is the number of failures in a row before this request.

@@ -39,6 +39,7 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {
+		state.SetBackoff(h.policy.BackoffBase, h.policy.BackoffMax)
 		return state
 	}
 	ruled := 0
@@ -51,6 +52,7 @@ func (h *holding) origin(origin string) *robots.State {
 		}
 	}
 	state = new(robots.State)
+	state.SetBackoff(h.policy.BackoffBase, h.policy.BackoffMax)
 	h.origins[origin] = state
 	return state
 }
@@ -289,6 +291,8 @@ func (h *holding) robotsFailed(origin string, err error) error {
 		return nil
 	case fault.Outcome == frontier.Address:
 		return h.concludeOrigin(origin, frontier.Address, err.Error())
+	case fault.Lasting:
+		return h.concludeOrigin(origin, fault.Outcome, h.noteLasting("robots.txt: "+causeOf(err)))
 	}
 	h.mu.Lock()
 	state := h.origin(origin)

@@ -274,6 +274,9 @@ func (v *visited) failed(err error) frontier.Completion {
 		return v.again(fault.Outcome, 0, r)
 	}
 	r.Attempts++
+	if fault.Lasting {
+		v.noteLasting(causeOf(err))
+	}
 	return v.finish(fault.Outcome, r)
 }
 

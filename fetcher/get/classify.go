@@ -2,6 +2,7 @@ package get
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"syscall"
@@ -59,6 +60,10 @@ type Fault struct {
 	// server does not answer, or no descriptor or port is free. It says nothing about
 	// the URL or its host. The URL is tried again when the machine works again.
 	Local bool
+	// Lasting reports that no request to the host can succeed before somebody changes something: a name
+	// server answered that the name has no address, the port does not speak TLS, or the certificate
+	// is not valid for the host.
+	Lasting bool
 	// Aborted reports ErrAborted: the item is given back and no attempt is used up.
 	// Outcome is empty.
 	Aborted bool
@@ -83,12 +88,24 @@ func Classify(err error) Fault {
 		return Fault{Outcome: frontier.Network}
 	case isLocal(err):
 		return Fault{Outcome: frontier.Network, Retry: true, Local: true}
+	case isLasting(err):
+		return Fault{Outcome: frontier.Network, Lasting: true}
 	case errors.Is(err, ErrDiscarded):
 		return Fault{Outcome: frontier.Network, Answered: true}
 	case errors.As(err, &fault):
 		return Fault{Outcome: frontier.Network, Retry: true, Host: fault.Op == OpConnect, Answered: fault.Op == OpHeader || fault.Op == OpBody}
 	}
 	return Fault{Outcome: frontier.Network, Retry: true}
+}
+
+// isLasting reports whether an error of a request is lasting: see Fault.Lasting.
+func isLasting(err error) bool {
+	if name, is := errors.AsType[*net.DNSError](err); is {
+		return name.IsNotFound
+	}
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return plain || untrusted
 }
 
 // isLocal reports whether err is a fault of this machine.

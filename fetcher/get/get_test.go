@@ -379,7 +379,8 @@ func TestFaultOfEachError(t *testing.T) {
 		want   Fault
 	}{
 		"refused":     {t.Context(), Config{}, "http://" + closedPort(t), Fault{Outcome: frontier.Network, Retry: true, Host: true}},
-		"certificate": {t.Context(), Config{}, secure.URL, Fault{Outcome: frontier.Network, Retry: true, Host: true}},
+		"certificate": {t.Context(), Config{}, secure.URL, Fault{Outcome: frontier.Network, Lasting: true}},
+		"no TLS":      {t.Context(), Config{}, strings.Replace(slow, "http://", "https://", 1), Fault{Outcome: frontier.Network, Lasting: true}},
 		"timeout":     {t.Context(), Config{Timeout: time.Second}, slow, Fault{Outcome: frontier.Network, Retry: true}},
 		"aborted":     {aborted, Config{}, slow, Fault{Aborted: true}},
 		"too late":    {late, Config{}, slow, Fault{Aborted: true}},

@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -16,7 +17,7 @@ const (
 	MaxRedirects = 5
 
 	// After n failed requests in a row, the next request is due in firstRetry × 2ⁿ⁻¹,
-	// at most lastRetry.
+	// at most lastRetry, unless SetBackoff sets other times.
 	firstRetry = 10 * time.Second
 	lastRetry  = time.Hour
 
@@ -71,7 +72,14 @@ type State struct {
 	askAt time.Time // when robots.txt is requested again; zero means at once
 	fails int       // number of requests in a row that failed
 	cause string    // why the last request failed; empty if it succeeded, or if the cause is not known
+
+	first, longest time.Duration // see SetBackoff; 0 means firstRetry and lastRetry
 }
+
+// SetBackoff sets the time until the next request after a first failure, and the longest such time. 0
+// means the defaults, 10 s and 1 h. The times are not part of the binary form, and an answer resets
+// them.
+func (s *State) SetBackoff(first, longest time.Duration) { s.first, s.longest = first, longest }
 
 // Check returns what robots.txt permits for a path now, and the rule that decided.
 func (s *State) Check(now time.Time, pathAndQuery string) (access Access, rule string) {
@@ -130,7 +138,8 @@ func (s *State) settle(now time.Time, rules *Rules) {
 }
 
 func (s *State) postpone(now time.Time, least time.Duration, cause string) {
-	wait := min(firstRetry<<min(s.fails, 16), lastRetry)
+	first, longest := cmp.Or(s.first, firstRetry), cmp.Or(s.longest, lastRetry)
+	wait := min(time.Duration(min(float64(first)*float64(uint64(1)<<min(s.fails, 16)), float64(longest))), longest)
 	s.fails++
 	s.askAt = now.Add(min(max(wait, least), Lifetime))
 	s.cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -27,6 +28,15 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 		}
 	}
 	advice := checkSeeds
+	for cause, help := range map[string]string{
+		"does not look like a TLS handshake": "this port does not speak TLS: begin the seed with http://",
+		"tls: failed to verify certificate":  "--ca FILE trusts the authority of the certificate, --insecure-host HOST does not verify it",
+		"no such host":                       "the name server says that there is no such name: check how it is written",
+	} {
+		if strings.Contains(why.Error(), cause) {
+			advice = help
+		}
+	}
 	if result.Stats.Failed > 0 {
 		advice += fmt.Sprintf("; '%s' queues those that failed again", r.command("retry"))
 	}
