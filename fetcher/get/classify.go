@@ -60,7 +60,7 @@ type Fault struct {
 	// server does not answer, or no descriptor or port is free. It says nothing about
 	// the URL or its host. The URL is tried again when the machine works again.
 	Local bool
-	// Lasting reports that no request to the host can succeed before somebody changes something: a name
+	// Lasting reports that no request to the host can succeed before its name, port or certificate changes: a name
 	// server answered that the name has no address, the port does not speak TLS, or the certificate
 	// is not valid for the host.
 	Lasting bool
