@@ -110,6 +110,7 @@ type relayRunner struct {
 	to     *receiver
 	rng    *rand.Rand
 	kills  int            // the maximum number of kills
+	wait   time.Duration  // how long a relay waits for the name of a killed one
 	deaths map[string]int // number of kills, by crash point
 	faults []string       // errors of runs that were not killed
 }
@@ -159,7 +160,7 @@ func (r *relayRunner) runUntil(ctx context.Context) {
 			why = points[n/2%len(points)]
 			more = []string{"--crash-at", why + ":" + strconv.Itoa(1+r.rng.IntN(20))}
 		default:
-			limit, cancel = context.WithTimeout(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond)
+			limit, cancel = context.WithTimeout(ctx, r.wait+time.Duration(100+r.rng.IntN(900))*time.Millisecond)
 		}
 		state, stderr := r.run(limit, more...)
 		cancel()
@@ -412,6 +413,7 @@ func TestRelayOfRows(t *testing.T) {
 		return m.database.Restart()
 	})
 	r := newRelayed(t, seed, m.bin, m.name...)
+	r.wait = 5 * time.Second // the default of pgstore.Config.HoldTime
 	r.runDuring(func() { m.work(sized(2, 3)) })
 	var order []event
 	for line := range strings.Lines(r.ask("relay", "--to", "-", "--drain", "--relay", "fresh").stdout) {
