@@ -83,19 +83,9 @@ const pageOfRecords = 1000
 // fingerprints and rounds. If visit returns an error, EachRecord stops and returns this
 // error. Records that are added meanwhile might be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
-	return s.eachRecord(ctx, s.sql("records"), visit)
-}
-
-// EachLatestRecord is like EachRecord, but leaves out records that have a later round.
-func (s *Store) EachLatestRecord(ctx context.Context, visit func(exact.Row) error) error {
-	return s.eachRecord(ctx, s.sql("latest_records"), visit)
-}
-
-// eachRecord executes a statement for one page of records after another.
-func (s *Store) eachRecord(ctx context.Context, sql string, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {
-		page, err := query(ctx, s, "read records", sql, scanRecord, uuid(after.Fingerprint), round, pageOfRecords)
+		page, err := query(ctx, s, "read records", s.sql("records"), scanRecord, uuid(after.Fingerprint), round, pageOfRecords)
 		if err != nil {
 			return err
 		}
@@ -109,6 +99,26 @@ func (s *Store) eachRecord(ctx context.Context, sql string, visit func(exact.Row
 			return nil
 		}
 	}
+}
+
+// EachLatestRecord is like EachRecord, but leaves out records that have a later round. Postgres sorts
+// the records by fingerprint and round, so the last one of each fingerprint is visited. Statements that
+// leave out the others read the rest of the table for each page.
+func (s *Store) EachLatestRecord(ctx context.Context, visit func(exact.Row) error) error {
+	var last exact.Row
+	found := false
+	err := s.EachRecord(ctx, func(row exact.Row) error {
+		var err error
+		if found && row.Fingerprint != last.Fingerprint {
+			err = visit(last)
+		}
+		last, found = row, true
+		return err
+	})
+	if err != nil || !found {
+		return err
+	}
+	return visit(last)
 }
 
 func scanRecord(row pgx.CollectableRow) (r exact.Row, err error) {

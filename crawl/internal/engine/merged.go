@@ -85,7 +85,7 @@ type Selection struct {
 // same lines, unless Once is set. The function read is called once, and Read returns its error.
 func (s Selection) Read(ctx context.Context, records RecordSource, read func(record.Lines) error) error {
 	if stored, are := records.(rows); are {
-		stored.latest, s.AllRounds = !s.AllRounds, true // Postgres chooses
+		stored.latest, s.AllRounds = !s.AllRounds, true // the rows are sorted by round
 		if s.Once && !s.Referrers {
 			return read(WithContext(ctx, stored.Lines()))
 		}
