@@ -145,6 +145,17 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, purpose
 	}
 	c.Dir, c.Redis, c.Postgres = l.Dir, l.Redis, l.Postgres
 	c.Requests.AllowPrivate = true
+	if l.Redis == nil { // explanations name the ports that its runs request
+		own, err := ownSettings(ctx, backend)
+		if err != nil {
+			return nil, err
+		}
+		c.Given, c.Anyway = settingNames(c.defaults()), true
+		if _, err := c.adopt(stored, own); err != nil {
+			return nil, err
+		}
+		c.Requests.Proxy, c.CAFile = "", "" // no request is made
+	}
 	p, err := c.prepare(stored)
 	if err != nil {
 		return nil, err
