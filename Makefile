@@ -71,7 +71,7 @@ race: build ## all tests under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	packages=$$(go list ./... | grep -vE '/(bench/(proofs|fpr|memory|speed)|cmd/crawler)$$'); \
-	go test -p 3 $(RACE) -timeout 15m -vet=off -short $$packages; \
+	go test -p 3 $(RACE) -timeout 25m -vet=off -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
 
 # Tests of rates and memory run without the detector, which slows them down and cannot
