@@ -169,12 +169,13 @@ func TestResumeLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &running{plan: &plan{options: o, layers: l, location: inDirectory(o.dirFlag)}}
-	r.fed.All = true
+	r.allFed.Store(true)
 	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'DNT: 1'`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	r.fed.All, want = false, want+` --seeds 'a b.txt' 'http://a.test/?q'`
+	r.allFed.Store(false)
+	want = want + ` --seeds 'a b.txt' 'http://a.test/?q'`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("with seeds left: got  %s\nwant %s", got, want)
 	}
@@ -195,7 +196,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 	at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
 	r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "n.crawl/h-1"}
-	r.fed.All = true
+	r.allFed.Store(true)
 	want := program() + ` crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

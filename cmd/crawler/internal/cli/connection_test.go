@@ -93,7 +93,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 		}
 		at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name}, Postgres: db}, names: &o.sharedFlags}
 		r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "w"}
-		r.fed.All = true
+		r.allFed.Store(true)
 		if got, want := r.resumeLine(fetcher.Stopped), program()+" crawl "+test.line; got != want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.args, got, want)
 		}

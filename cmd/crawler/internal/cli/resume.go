@@ -53,7 +53,7 @@ func (r *running) resumeLine(end fetcher.End) string {
 			}
 		}
 	})
-	if !r.fed.All {
+	if !r.allFed.Load() {
 		if r.options.seeds != "" {
 			line = append(line, "--seeds", shellQuote(r.options.seeds))
 		}

@@ -53,6 +53,10 @@ again: docs/guide/recheck.md shows what works there.`,
 		_, err := statusCondition(text)
 		return err
 	})
+	checkText(flags, "where", "a condition, such as 'outcome = ok and depth < 2'", func(text string) error {
+		_, err := table.Records().Condition(text)
+		return err
+	})
 	checkText(flags, "match", "a regular expression", func(text string) error {
 		_, err := regexp.Compile(text)
 		return err

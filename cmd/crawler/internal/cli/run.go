@@ -13,6 +13,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/bloomfrontier/crawler/crawl"
@@ -30,10 +31,10 @@ type running struct {
 	console *console
 	files   runFiles
 	log     *slog.Logger
-	given   *seeds.Reader    // the seeds of the command line
-	dir     string           // the directory of this process's records
-	fed     crawl.SeedCounts // set before Run returns
-	paused  bool             // whether the crawl was paused when the run began
+	given   *seeds.Reader // the seeds of the command line
+	dir     string        // the directory of this process's records
+	allFed  atomic.Bool   // all seeds were read; a run that is stopped does not wait for it
+	paused  bool          // whether the crawl was paused when the run began
 }
 
 // work adds the seeds and runs the crawl. When the run has ended, work calls endReading
@@ -65,7 +66,7 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 }
 
 // feedSeeds adds the seeds while the crawl runs. The crawl does not end before they are
-// added and r.fed is set. An error stops the crawl, and is sent to the returned channel.
+// added. An error stops the crawl, and is sent to the returned channel.
 func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
 	ended := make(chan error, 1)
 	done := r.Feed()
@@ -81,7 +82,7 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 		if err != nil {
 			stop(err)
 		}
-		r.fed = counts
+		r.allFed.Store(counts.All)
 		done(counts)
 		ended <- err
 	}()
