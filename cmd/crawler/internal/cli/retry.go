@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/table"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -53,9 +54,11 @@ again: docs/guide/recheck.md shows what works there.`,
 		_, err := statusCondition(text)
 		return err
 	})
-	checkText(flags, "where", "a condition, such as 'outcome = ok and depth < 2'", func(text string) error {
-		_, err := table.Records().Condition(text)
-		return err
+	restrict.Check(flags, "where", func(text string) error {
+		return firstFault("want a condition: %w", []*table.Schema{table.Records()}, func(s *table.Schema) error {
+			_, err := s.Condition(text)
+			return err
+		})
 	})
 	checkText(flags, "match", "a regular expression", func(text string) error {
 		_, err := regexp.Compile(text)
