@@ -114,7 +114,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
-		r.RefusedByForm = last.RefusedByForm
+		r.RefusedByForm, r.FullHosts = last.RefusedByForm, last.FullHosts
 	}
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }
@@ -156,6 +156,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
+	r.FullHosts = st.FullHosts
 	if st.Progress != nil {
 		r.LastError = (*report.LastError)(st.Progress.LastError)
 	}

@@ -53,20 +53,24 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host, productToke
 	if err != nil {
 		return nil, err
 	}
-	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, hostLimit(&at)
+	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, ses.hostLimit(&at)
 	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), productToken, now) }
 	return &at.Located, nil
 }
 
 // hostLimit returns the check of --max-per-host. The frontier applies this limit after it
 // has looked up the URL in the filter.
-func hostLimit(at *engine.URLState) []explain.Check {
+func (ses *session) hostLimit(at *engine.URLState) []explain.Check {
 	if at.HostMost == 0 {
 		return nil
 	}
 	c := explain.Check{
 		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
+	}
+	if ses.Fixed.MaxPerHost == LinkedHosts && at.HostMost == MaxPerLinkedHost {
+		c.Setting = "--max-per-host auto"
+		c.Words += " of a host that no seed has"
 	}
 	if at.HostAdded >= at.HostMost && !at.InFilter {
 		c.Answer, c.Reason = follow.Refuses, frontier.ReasonHostLimit

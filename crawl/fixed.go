@@ -17,11 +17,16 @@ import (
 
 // Special values of the fields of Fixed. The zero value of a field means the stored value.
 const (
-	NoLimit                 = -1 // for a Fixed field that limits a number
-	SeedsOnly               = -2 // Fixed.MaxDepth: no link is followed
-	ThisYear                = -2 // Fixed.MaxYearsAhead: dates after this year are refused
-	NoDelay   time.Duration = -1 // Fixed.Delay and Fixed.MaxCrawlDelay
+	NoLimit                   = -1 // for a Fixed field that limits a number
+	SeedsOnly                 = -2 // Fixed.MaxDepth: no link is followed
+	LinkedHosts               = -2 // Fixed.MaxPerHost: MaxPerLinkedHost for hosts that no seed has, no limit for the others
+	ThisYear                  = -2 // Fixed.MaxYearsAhead: dates after this year are refused
+	NoDelay     time.Duration = -1 // Fixed.Delay and Fixed.MaxCrawlDelay
 )
+
+// MaxPerLinkedHost is the number of URLs to which Fixed.MaxPerHost limits a host by default. The hosts
+// of seeds, and those to which seeds redirect, have no limit by default.
+const MaxPerLinkedHost = 100_000
 
 // Switch is a setting that is on or off. Its zero value is unset.
 type Switch int8
@@ -44,7 +49,7 @@ type Fixed struct {
 	Include           []string // follow only URLs that match one of these regular expressions. Default: none
 	Exclude           []string // follow no URL that matches one of these, even if Include matches it. Default: none
 	MaxDepth          int      // links away from a seed, NoLimit or SeedsOnly. Default: NoLimit
-	MaxPerHost        int      // most URLs of one host key that are queued in the whole crawl, or NoLimit. Default: NoLimit
+	MaxPerHost        int      // most URLs of one host key that are queued in the whole crawl, NoLimit or LinkedHosts. Default: LinkedHosts
 	MaxHostsPerDomain int      // most hosts of one registrable domain, or NoLimit. Default: 10,000
 	MaxURLBytes       int      // length of the longest allowed URL, or NoLimit. Default: trap.DefaultMaxURL
 	MaxPathRepeats    int      // most occurrences of one path segment in a URL, or NoLimit. Default: trap.DefaultMaxRepeats
@@ -98,7 +103,7 @@ func (f *Fixed) settings() (common, redis, postgres []setting) {
 		{"include", "[]", (*list)(&f.Include)},
 		{"exclude", "[]", (*list)(&f.Exclude)},
 		{"max-depth", "-1", number{field: &f.MaxDepth, noLimit: "-1", lowest: "0"}},
-		{"max-per-host", "0", number{field: &f.MaxPerHost, noLimit: "0", short: true}},
+		{"max-per-host", "auto", number{field: &f.MaxPerHost, noLimit: "0", lowest: "auto", short: true}},
 		{"host-key", "host", choice{&f.HostKey, []string{"host", "domain"}}},
 		{"delay", politeness.DefaultDelay.String(), (*delay)(&f.Delay)},
 		{"max-crawl-delay", politeness.DefaultMaxCrawlDelay.String(), (*delay)(&f.MaxCrawlDelay)},
@@ -313,7 +318,7 @@ func (x *factor) Set(text string) error {
 type number struct {
 	field   *int
 	noLimit string // the text of NoLimit; empty means that the field cannot be NoLimit
-	lowest  string // the text of SeedsOnly or ThisYear; empty means that the field can be neither
+	lowest  string // the text of SeedsOnly, LinkedHosts or ThisYear; empty means that the field can be none of them
 	short   bool   // 10000 is stored as 10k
 }
 

@@ -126,7 +126,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: (*report.LastError)(p.LastError), Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: m.MaxPages, Closed: m.closed.Load(), Relays: m.lags(),
+		MaxPages: m.MaxPages, Closed: m.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
 		Gauges: report.Gauges{
 			Slots: p.Slots, FewDescriptors: p.AtMost, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying), BandwidthWaiting: int(p.Overdrawn),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), NamesWaiting: p.LookUps, Hosts: int(stats.Hosts), Due: p.DueWaits,

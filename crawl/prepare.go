@@ -279,6 +279,15 @@ func (p *plan) leaseTTL() time.Duration {
 	return cmp.Or(p.sizes.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
 }
 
+// maxPerHost returns the most URLs of a host; 0 means no limit. If only hosts of seeds are crawled,
+// LinkedHosts is no limit, and the store need not count the URLs of hosts.
+func (p *plan) maxPerHost() uint64 {
+	if p.Fixed.MaxPerHost == LinkedHosts && p.rules.Scope != canon.ScopeHost {
+		return MaxPerLinkedHost
+	}
+	return limit(p.Fixed.MaxPerHost)
+}
+
 // engineConfig returns the configuration of the frontier and its outputs.
 func (p *plan) engineConfig() *engine.Config {
 	f, growth := &p.Fixed, bloomstore.GrowthOff
@@ -289,7 +298,7 @@ func (p *plan) engineConfig() *engine.Config {
 		Settings: p.settings(), Stored: p.stored,
 		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
 		FilterCapacity: f.FilterCapacity, FPR: f.FPR, Growth: growth,
-		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: limit(f.MaxPerHost), Hosts: p.hosts.limits,
+		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: p.maxPerHost(), SeedsUnlimited: f.MaxPerHost == LinkedHosts, Hosts: p.hosts.limits,
 		MaxQueued: p.MaxQueued, Partitions: f.Partitions, Wait: p.Wait, Worker: p.Worker,
 		Rows:    f.Sink == sinkPostgres,
 		CDC:     f.CDC == On,

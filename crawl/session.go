@@ -57,8 +57,8 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 	ses.worker, err = fetcher.New(fetcher.Config{
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
-		SeedOrigins: purpose == engine.Steer,
-		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
+		SeedOrigins: purpose == engine.Steer, SeedHosts: p.Fixed.MaxPerHost == LinkedHosts,
+		Store: opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Feeds: p.Fixed.Feeds == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,

@@ -23,6 +23,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress, st.NotTaken = true, &progress, ses.monitor.notTaken()
+		st.FullHosts = ses.monitor.fullHosts()
 		return st, nil
 	}
 	last, err := ses.lastReport()
@@ -30,7 +31,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	if last != nil {
-		st.NotTaken = last.NotTaken
+		st.NotTaken, st.FullHosts = last.NotTaken, last.FullHosts
 	}
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
 	return st, nil

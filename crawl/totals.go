@@ -54,7 +54,7 @@ func (m *monitor) totals() totals {
 // topHosts adds the top hosts of the run to the report. For the whole crawl, it adds the
 // top hosts and the most frequent causes of errors.
 func (m *monitor) topHosts(r *report.Report) {
-	r.NotTaken = m.notTaken()
+	r.NotTaken, r.FullHosts = m.notTaken(), m.fullHosts()
 	all := m.totals().Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {
 		r.Top = &report.TopHosts{
@@ -76,6 +76,17 @@ func (m *monitor) notTaken() (counts []report.CauseCount) {
 	all := m.totals().Hosts.NotTaken
 	m.worker.Hosts(func(run fetcher.HostCounts) { counts = report.CauseCounts(all, run.NotTaken, topHosts) })
 	return counts
+}
+
+// fullHosts returns Report.FullHosts.
+func (m *monitor) fullHosts() (hosts report.FullHosts) {
+	m.worker.Hosts(func(run fetcher.HostCounts) {
+		all := fetcher.NewHostCounts()
+		all.Merge(fetcher.HostCounts{Full: m.before.Hosts.Full})
+		all.Merge(fetcher.HostCounts{Full: run.Full})
+		hosts = report.HostCountsBeside(all.Full, run.Full, topHosts)
+	})
+	return hosts
 }
 
 // addCauses adds to each host the reason why its last attempt failed.

@@ -45,11 +45,13 @@ const (
 // Config configures a worker. Store and Client are required.
 type Config struct {
 	Store frontier.Store
-	// Scope is optional if Rules.Scope is canon.ScopeAny, SeedOrigins is false and Client
+	// Scope is optional if Rules.Scope is canon.ScopeAny, SeedOrigins and SeedHosts are false and Client
 	// has no private headers. Otherwise it is required.
-	Scope  frontier.Scope
-	Quota  frontier.Quota // required if Rules.MaxHosts is set, unless Rules.Scope is canon.ScopeHost
-	Client *get.Client    // robots.txt rules are looked up for its user agent
+	Scope frontier.Scope
+	// SeedHosts admits the host keys of seeds to Scope (see frontier.SeedHost). Then Scope is required.
+	SeedHosts bool
+	Quota     frontier.Quota // required if Rules.MaxHosts is set, unless Rules.Scope is canon.ScopeHost
+	Client    *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
@@ -172,7 +174,7 @@ func (c Config) withDefaults() (Config, error) {
 	missing(c.Client == nil, "Client")
 	missing(c.Quota == nil && c.Rules.BoundsHosts(), "Quota")
 	missing(c.Sink == nil && (c.Archive != nil || c.Edges != nil), "Sink")
-	private := c.SeedOrigins || c.Client != nil && c.sendsPrivate()
+	private := c.SeedOrigins || c.SeedHosts || c.Client != nil && c.sendsPrivate()
 	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")
 	if c.Client != nil {
 		errs = append(errs, c.checkMemory())

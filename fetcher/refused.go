@@ -34,15 +34,19 @@ func (v *visited) reportRefused() {
 	}
 }
 
-// refusedByStore returns a function that records the links that the store itself refuses.
+// refusedByStore returns a function that counts and records the links that the store itself refuses.
 func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason frontier.Reason) {
-	if v.cfg.OnRefused == nil || len(links) == 0 {
+	if len(links) == 0 {
 		return nil
 	}
 	return func(link int, reason frontier.Reason) {
 		rule := ""
 		if reason == frontier.ReasonHostLimit {
 			rule = "--max-per-host"
+			v.tally.count(v.tally.hosts.Full, links[link].Host, 1)
+		}
+		if v.cfg.OnRefused == nil {
+			return
 		}
 		v.refused = append(v.refused, Refused{URL: links[link].URL, Reason: reason, Rule: rule, Referrer: v.item.URL})
 	}

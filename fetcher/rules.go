@@ -209,7 +209,11 @@ func (l *linkSet) addRedirect(from, target canon.URL) {
 		l.refuseLink(target, &found)
 		return
 	}
-	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
+	keys := canon.Keys(l.cfg.Rules.Scope, target)
+	if l.cfg.SeedHosts {
+		keys = append(keys, frontier.SeedHost(l.cfg.Canon.HostKey(target)))
+	}
+	if len(keys) > 0 {
 		l.err = l.whileUnavailable(l.hard, func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
 	if l.cfg.Rules.BoundsHosts() && l.err == nil {
@@ -252,6 +256,9 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			continue
 		}
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
+		if c.cfg.SeedHosts {
+			keys = append(keys, frontier.SeedHost(c.cfg.Canon.HostKey(url)))
+		}
 		if c.cfg.SeedOrigins || c.cfg.sendsPrivate() {
 			keys = append(keys, originKeys(url)...)
 		}
@@ -280,6 +287,9 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	}
 	for j, i := range at {
 		answers[i].Verdict = verdicts[j]
+		if verdicts[j].Reason == frontier.ReasonHostLimit {
+			c.tally.count(c.tally.hosts.Full, offers[j].Host, 1)
+		}
 	}
 	c.Wake()
 	return answers, nil

@@ -56,6 +56,7 @@ type HostCounts struct {
 	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the last part of the error's text, such as "connection refused"
 	// NotTaken counts the finished pages whose data was not taken, by record.Record.NotTaken.
 	NotTaken *topk.Sketch `json:"not_taken"`
+	Full     *topk.Sketch `json:"full"` // URLs that the store refused with frontier.ReasonHostLimit
 
 	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 }
@@ -64,7 +65,7 @@ type HostCounts struct {
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
-		ByCause: topk.New(causesCounted), NotTaken: topk.New(causesCounted), Causes: make(map[string]string),
+		ByCause: topk.New(causesCounted), NotTaken: topk.New(causesCounted), Full: topk.New(hostsCounted), Causes: make(map[string]string),
 	}
 }
 
@@ -101,7 +102,7 @@ func clip(cause string) string {
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
 		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},
-		{c.NotTaken, other.NotTaken},
+		{c.NotTaken, other.NotTaken}, {c.Full, other.Full},
 	} {
 		if pair[1] != nil {
 			pair[0].Merge(pair[1])

@@ -59,8 +59,8 @@ type Store interface {
 }
 
 // Scope is the set of scope keys of the seeds: hosts or domains that the crawl is
-// allowed to enter, and origins such as "https://example.org" to which headers
-// with secrets may be sent. Implementations are safe for concurrent use.
+// allowed to enter, origins such as "https://example.org" to which headers with secrets
+// may be sent, and host keys without a limit (see SeedHost). Implementations are safe for concurrent use.
 type Scope interface {
 	// Admit adds keys; a key cannot be removed. The caller admits the keys of a seed
 	// before it adds the seed.
@@ -68,6 +68,11 @@ type Scope interface {
 	// Admitted reports, index for index, which elements of keys are in the set.
 	Admitted(ctx context.Context, keys []string) ([]bool, error)
 }
+
+// SeedHost returns the scope key that says that the host key of a seed is host. If a store limits
+// only the items of hosts that no seed has, the limit does not hold for a host whose key was
+// admitted.
+func SeedHost(host string) string { return "seed " + host }
 
 // Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.

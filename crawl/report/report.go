@@ -52,6 +52,7 @@ type Report struct {
 	// NotTaken counts the finished pages of the whole crawl whose fields and text were not
 	// taken, by the reason that their records have.
 	NotTaken  []CauseCount    `json:"not_taken,omitempty"`
+	FullHosts FullHosts       `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
 	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`

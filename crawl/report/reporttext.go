@@ -104,6 +104,7 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
 		human.Commas(k.Found), human.Commas(k.Added), human.Commas(k.Seen), human.Commas(k.RefusedTotal())))
 	fact(b, "refused", breakdown(k.Refused))
+	fact(b, "full hosts", r.FullHosts.String())
 	for _, e := range r.RefusedByForm {
 		fact(b, "e.g.", human.Printable(fmt.Sprintf("%s: %s (%s; %s allows it)", e.Reason, e.URL, e.Rule, e.Flag)))
 	}
@@ -118,6 +119,19 @@ func (r *Report) writeBooks(b *strings.Builder) {
 		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", human.Plural(r.Hosts, "host"), human.Commas(r.Delayed), human.Commas(r.Retries)))
 	}
 	fact(b, "FAULT", human.Printable(r.Fault))
+}
+
+// FullHosts are hosts that have as many URLs as --max-per-host allows, and how many further URLs were
+// refused. The counts are from a sketch, as the counts in TopHosts are.
+type FullHosts []HostCount
+
+// String names the hosts, safe for a terminal. It is empty if there are none.
+func (hosts FullHosts) String() string {
+	parts := make([]string, len(hosts))
+	for i, h := range hosts {
+		parts[i] = fmt.Sprintf("%s (%s refused)", human.Printable(h.Host), human.Plural(h.Count, "URL"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // notTakenInLine says how many pages have no fields and no text, and why: "3 pages: too_deep 2,

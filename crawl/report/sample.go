@@ -35,6 +35,8 @@ type Sample struct {
 
 	Found, Added, Seen, Refused uint64
 
+	FullHosts FullHosts // as in Report
+
 	MaxPages uint64    // 0 means no limit
 	Deadline time.Time // end of --max-time; zero means none
 	Closed   bool      // no URL can be added any more

@@ -16,6 +16,8 @@ type Status struct {
 	Exact    *ExactKeys        `json:"exact,omitempty"`     // nil means that the exact keys are in the store itself
 	Relays   []Relay           `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
+
+	FullHosts FullHosts `json:"full_hosts,omitempty"` // as in Report
 }
 
 // Sharing lists the workers of a crawl in Redis.

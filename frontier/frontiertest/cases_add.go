@@ -2,6 +2,7 @@ package frontiertest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -17,6 +18,22 @@ var addCases = []testCase{
 		c.wantAnswer(frontier.Seen, page("a.test", 0)) // a known URL of a full host
 		c.add(pages("b.test", 0, 3)...)
 		c.wantStats(counts{"refused: max_per_host": 4})
+	}},
+	{"AddHoldsNoLimitForHostsOfSeeds", Options{MaxPerHost: 3, SeedsUnlimited: true}, func(c *driver) {
+		c.Must(c.Admit(c.Ctx, []string{frontier.SeedHost("a.test")}), "Admit")
+		c.add(pages("a.test", 0, 300)...)
+		c.add(pages("b.test", 0, 3)...)
+		c.add(pages("c.test", 0, 3)...)
+		mixed := slices.Concat(pages("a.test", 300, 310), pages("b.test", 3, 10), pages("c.test", 3, 4))
+		for i, verdict := range c.offer(mixed...) {
+			refused := verdict == frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
+			c.Require(refused == (mixed[i].Host != "a.test"), "%s is answered with %+v", mixed[i].URL, verdict)
+		}
+		// A seed of a host that is full already lifts its limit.
+		c.Must(c.Admit(c.Ctx, []string{frontier.SeedHost("b.test")}), "Admit")
+		c.add(pages("b.test", 3, 10)...)
+		c.wantRefused(frontier.ReasonHostLimit, page("c.test", 3))
+		c.wantStats(counts{"added": 323, "refused: max_per_host": 9})
 	}},
 	{"AddNeverDropsExact", Options{FilterCapacity: 16}, func(c *driver) {
 		filled := c.fillFilter()

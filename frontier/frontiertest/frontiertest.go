@@ -49,6 +49,7 @@ type Options struct {
 	Delay          time.Duration    // of hosts without a HostUpdate; 0 means none
 	LeaseTTL       time.Duration    // how long a lease lasts
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
+	SeedsUnlimited bool             // MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost)
 	FilterCapacity uint64           // capacity of the filter, without growth; 0 means large enough for the case
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to

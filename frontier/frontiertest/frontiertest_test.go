@@ -14,7 +14,7 @@ import (
 
 func openMemory(opt Options) *Memory {
 	cfg := MemoryConfig{
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: opt.Output,
 	}
 	m := NewMemory(cfg)
 	if opt.FilterCapacity > 0 { // a filter so small that the cases overfill it

@@ -119,7 +119,8 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 	if s == nil {
 		s = &site{delay: g.opt.Delay}
 	}
-	if g.opt.MaxPerHost > 0 && s.added == g.opt.MaxPerHost {
+	unlimited := g.opt.SeedsUnlimited && g.admitted[frontier.SeedHost(offer.Host)]
+	if g.opt.MaxPerHost > 0 && s.added >= g.opt.MaxPerHost && !unlimited {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	}
 	g.sites[offer.Host] = s

@@ -15,11 +15,14 @@ import (
 
 // MemoryConfig configures a Memory. Its zero value works.
 type MemoryConfig struct {
-	Delay      time.Duration    // of hosts without a HostUpdate; 0 means none
-	LeaseTTL   time.Duration    // 0 means 30 s
-	MaxPerHost uint64           // items added to one host over the whole crawl; 0 means no limit
-	Now        func() time.Time // nil means time.Now
-	Output     frontier.Output  // nil means that records are written and nothing is synced
+	Delay      time.Duration // of hosts without a HostUpdate; 0 means none
+	LeaseTTL   time.Duration // 0 means 30 s
+	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
+	SeedsUnlimited bool
+
+	Now    func() time.Time // nil means time.Now
+	Output frontier.Output  // nil means that records are written and nothing is synced
 }
 
 // Memory is the reference frontier: one mutex, plain maps and slices, no durability. It
@@ -268,7 +271,8 @@ func (d *draft) judge(o offered) frontier.Verdict {
 	if h := d.m.hosts[o.Host]; h != nil {
 		added += h.added
 	}
-	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost {
+	unlimited := d.m.cfg.SeedsUnlimited && d.m.admitted[frontier.SeedHost(o.Host)]
+	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost && !unlimited {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	}
 	return frontier.Verdict{Answer: frontier.Added}

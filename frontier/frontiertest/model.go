@@ -34,8 +34,8 @@ func modelRun(seed uint64, steps int) testCase {
 		// depends on whether a call comes before or after an expiry.
 		LeaseTTL:   10*time.Second + 50*time.Millisecond,
 		Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
-		MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
-		ExactSet:   seed%2 == 1,
+		MaxPerHost: []uint64{0, 20}[rng.IntN(2)], SeedsUnlimited: seed/2%2 == 1,
+		ExactSet: seed%2 == 1,
 	}
 	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
@@ -353,6 +353,9 @@ func (p *player) admit() {
 	keys := make([]string, p.rng.IntN(3))
 	for i := range keys {
 		keys[i] = p.randomHost()
+		if p.chance(50) {
+			keys[i] = frontier.SeedHost(keys[i])
+		}
 		p.ledger.admitted[keys[i]] = true
 	}
 	p.Note("admit %q", keys)

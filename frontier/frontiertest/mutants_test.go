@@ -92,7 +92,8 @@ var mutants = []mutant{
 			return verdicts, err
 		}
 	}, []string{"AddHoldsTheHostLimit"}, false},
-	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit"}, false},
+	{"limits the hosts of seeds", func(b *broken) { b.cfg.SeedsUnlimited = false }, []string{"AddHoldsNoLimitForHostsOfSeeds"}, false},
+	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "AddHoldsNoLimitForHostsOfSeeds"}, false},
 	{"reserves one key too many", func(b *broken) {
 		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 			return b.Memory.Reserve(ctx, keys, maxKeys+1)

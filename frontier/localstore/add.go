@@ -101,7 +101,9 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	if err != nil {
 		return frontier.Verdict{}, err
 	}
-	if h.maxItems > 0 && h.added >= h.maxItems {
+	if full, err := g.isFull(h); err != nil {
+		return frontier.Verdict{}, err
+	} else if full {
 		return g.refuse(frontier.ReasonHostLimit), nil
 	}
 	if claimed {
@@ -111,6 +113,23 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	}
 	g.admit(h, o)
 	return frontier.Verdict{Answer: frontier.Added}, nil
+}
+
+// isFull reports whether a host has its maximum number of items.
+func (g *group) isFull(h *host) (bool, error) {
+	if h.maxItems == 0 || h.added < h.maxItems {
+		return false, nil
+	}
+	if h.linked {
+		row, err := g.get(scopeKey(frontier.SeedHost(h.key)))
+		if err != nil {
+			return false, err
+		}
+		if row != nil { // a scope key is never removed
+			h.maxItems = 0
+		}
+	}
+	return h.maxItems > 0, nil
 }
 
 // admit queues a new item and adds it to the filter.

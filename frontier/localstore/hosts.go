@@ -11,6 +11,7 @@ type host struct {
 	indexed  int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
 	delay    int64  // µs between two starts
 	maxItems uint64 // maximum of added; 0 means no limit; not stored in the row
+	linked   bool   // maxItems does not hold if the host is that of a seed; not stored in the row
 	added    uint64 // items ever added
 	delayed  uint64 // items in tableDelayed
 	waiting  [frontier.Priorities]uint64
@@ -51,8 +52,8 @@ func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
 	}
-	delay, maxItems := g.cfg.limits(key)
-	h := &host{key: key, delay: micros(delay), maxItems: maxItems}
+	delay, maxItems, unlessSeed := g.cfg.limits(key)
+	h := &host{key: key, delay: micros(delay), maxItems: maxItems, linked: unlessSeed}
 	row, err := g.get(hostKey(key))
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ type Config struct {
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
+	SeedsUnlimited bool
+
 	// Windows has a time for each class. An exact key counts as seen for this time after its
 	// completion; 0 means for ever. A key that is offered after this time is added
 	// again in the next round, even beyond MaxPerHost.
@@ -69,13 +72,14 @@ type Config struct {
 	Logger         *slog.Logger     // nil discards
 }
 
-// limits returns the delay and the maximum number of items of a host.
-func (c *Config) limits(host string) (delay time.Duration, maxItems uint64) {
+// limits returns the delay and the maximum number of items of a host. If unlessSeed is true, the
+// maximum does not hold for the host of a seed (see frontier.SeedHost).
+func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unlessSeed bool) {
 	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)
 	}
-	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost)
+	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
 }
 
 func (c Config) withDefaults() (Config, error) {

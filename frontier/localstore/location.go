@@ -47,7 +47,9 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	if err := decodeHost(row, &h); err != nil {
 		return l, err
 	}
-	_, l.HostMost = s.cfg.limits(key)
+	if l.HostMost, err = s.hostMost(v, key); err != nil {
+		return l, err
+	}
 	l.HostAdded = h.added
 	if l.HostBlob, err = getRow(v, blobKey(key)); err != nil {
 		return l, err
@@ -60,6 +62,19 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 		l.Ahead = l.Waiting
 	}
 	return l, err
+}
+
+// hostMost returns the maximum number of items of a host; 0 means no limit.
+func (s *Store) hostMost(v view, key string) (uint64, error) {
+	_, most, unlessSeed := s.cfg.limits(key)
+	if !unlessSeed {
+		return most, nil
+	}
+	row, err := getRow(v, scopeKey(frontier.SeedHost(key)))
+	if row != nil {
+		most = 0
+	}
+	return most, err
 }
 
 // Position returns the end of the records. It is nil only if there is an error.

@@ -59,7 +59,7 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 // configuration.
 func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
-		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,
+		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now,
 		Filter:     membits.Config{Capacity: 100_000},
 		OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		Delay:      opt.Delay,

@@ -214,12 +214,19 @@ func (b *callBuilder) specials(items []*ask) {
 	}
 }
 
+// uncounted is a maximum number of items that no host reaches. With it the script counts the items
+// of a host without a limit, so that Location.HostAdded is right.
+const uncounted = 1 << 52
+
 // host adds the items of one host.
 func (b *callBuilder) host(items []*ask) {
 	host := items[0].item.Host
 	b.args = append(b.args, host, b.key(b.part.host(host)), "")
 	b.key(b.part.active(host))
-	if _, maxItems := b.s.cfg.limits(host); maxItems > 0 {
+	if _, maxItems, unlessSeed := b.s.cfg.limits(host); maxItems > 0 {
+		if unlessSeed && b.s.scope.Load().Has(frontier.SeedHost(host)) {
+			maxItems = uncounted
+		}
 		key, field := b.part.budget(items[0].host)
 		b.key(key)
 		b.args[len(b.args)-1] = maxItems
@@ -294,10 +301,15 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	if integer(reply[1]) > 0 { // hosts became due
 		g.s.schedule.wake(p)
 	}
+	unlimited, unknown := g.s.seedsAmongFull(ctx, letters, items)
 	full, before := false, uint64(integer(reply[2]))
 	for i, a := range items {
 		verdict, final := letterVerdicts[letters[i]]
-		if !final {
+		if letters[i] == 'h' && unknown != nil {
+			a.fail(unknown)
+			continue
+		}
+		if !final || letters[i] == 'h' && unlimited[a.item.Host] {
 			full = full || letters[i] == 'f'
 			g.later = append(g.later, a)
 			continue
@@ -313,6 +325,30 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 		return g.s.classify(ctx, p.chain().Extend(ctx, g.s.client, items[0].test.Layers()))
 	}
 	return nil
+}
+
+// seedsAmongFull returns the hosts of seeds among the hosts whose limit refused items. The letters
+// are the answers of the script. From then on, the calls for these hosts have no limit.
+func (s *Store) seedsAmongFull(ctx context.Context, letters string, items []*ask) (hosts map[string]bool, err error) {
+	var full, keys []string
+	for i, a := range items {
+		host := a.item.Host
+		if _, _, unlessSeed := s.cfg.limits(host); letters[i] == 'h' && unlessSeed && !slices.Contains(full, host) {
+			full, keys = append(full, host), append(keys, frontier.SeedHost(host))
+		}
+	}
+	if full == nil {
+		return nil, nil
+	}
+	admitted, err := s.Admitted(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	hosts = make(map[string]bool)
+	for i, host := range full {
+		hosts[host] = admitted[i]
+	}
+	return hosts, nil
 }
 
 // refresh reads the current layers of a partition's filter. If the server went back in time,

@@ -49,7 +49,10 @@ type Location struct {
 func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) {
 	p := s.partition(host)
 	l := Location{}
-	_, l.HostMost = s.cfg.limits(host)
+	var err error
+	if l.HostMost, err = s.hostMost(ctx, host); err != nil {
+		return l, err
+	}
 	if err := s.locateHost(ctx, p, host, &l); err != nil {
 		return l, err
 	}
@@ -73,7 +76,6 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 	if l.State != frontier.Queued {
 		l.Ahead = l.Waiting
 	}
-	var err error
 	if l.Claims, err = p.chain().Claims(ctx, s.client, print); err != nil {
 		return l, s.classify(ctx, err)
 	}
@@ -82,6 +84,19 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 		l.State = frontier.Done
 	}
 	return l, nil
+}
+
+// hostMost returns the maximum number of items of a host; 0 means no limit.
+func (s *Store) hostMost(ctx context.Context, host string) (uint64, error) {
+	_, most, unlessSeed := s.cfg.limits(host)
+	if !unlessSeed {
+		return most, nil
+	}
+	ofSeed, err := s.Admitted(ctx, []string{frontier.SeedHost(host)})
+	if err == nil && ofSeed[0] {
+		most = 0
+	}
+	return most, err
 }
 
 // Pending reports whether the item of a canonical URL is queued or leased, and in which

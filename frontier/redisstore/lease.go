@@ -190,7 +190,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd
 	asked := l.now()
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
-		delay, _ := l.cfg.limits(h.host)
+		delay, _, _ := l.cfg.limits(h.host)
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
 			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), maxItems, l.fence(h.part, limitEnd),
 		}}

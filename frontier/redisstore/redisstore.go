@@ -47,6 +47,8 @@ type Config struct {
 	// know how long other workers can still have leases.
 	LeaseTTL   time.Duration
 	MaxPerHost uint64 // maximum number of items added to one host over the whole crawl; 0 means no limit
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
+	SeedsUnlimited bool
 	// MaxQueued limits the queued items of the whole crawl. While the limit is reached, links are
 	// refused. Each worker reads the sum of all partitions once a second, so the limit can be
 	// exceeded by the items that all workers add within a second. 0 means no limit.
@@ -73,13 +75,14 @@ type Config struct {
 	edit func(script, text string) string // for tests: changes a script's text before it is loaded
 }
 
-// limits returns the delay and the maximum number of items of a host.
-func (c *Config) limits(host string) (delay time.Duration, maxItems uint64) {
+// limits returns the delay and the maximum number of items of a host. If unlessSeed is true, the
+// maximum does not hold for the host of a seed (see frontier.SeedHost).
+func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unlessSeed bool) {
 	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)
 	}
-	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost)
+	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
 }
 
 // maxPartitions is the number of slots of a cluster.

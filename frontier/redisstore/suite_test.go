@@ -59,7 +59,7 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 		SeenCache: 1 << 12, // small, because a model leaves hundreds of crashed stores open
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
 		FilterCapacity: opt.FilterCapacity, FPR: 1e-9, Partitions: partitions,
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		ExactSet: opt.ExactSet,
 	}
 	if cfg.FilterCapacity == 0 {

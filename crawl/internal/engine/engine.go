@@ -56,11 +56,13 @@ type Config struct {
 	Delay      time.Duration // 0 means none
 	LeaseTTL   time.Duration
 	MaxPerHost uint64 // 0 means no limit
-	Hosts      func(host string) frontier.HostLimits
-	MaxQueued  uint64 // URLs queued in Redis; 0 means no limit
-	Partitions int
-	Wait       int
-	Worker     string
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds.
+	SeedsUnlimited bool
+	Hosts          func(host string) frontier.HostLimits
+	MaxQueued      uint64 // URLs queued in Redis; 0 means no limit
+	Partitions     int
+	Wait           int
+	Worker         string
 
 	Rows    bool          // records are rows of a Postgres
 	CDC     bool          // rows are also written as events for change data capture

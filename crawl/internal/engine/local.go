@@ -64,7 +64,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	}
 	store, err := open(localstore.Config{
 		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterCapacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
-		Delay: cmp.Or(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, Windows: c.Windows,
+		Delay: cmp.Or(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, SeedsUnlimited: c.SeedsUnlimited, Windows: c.Windows,
 		Hosts:          c.Hosts,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})

@@ -69,7 +69,7 @@ func (h *Server) Own(ctx context.Context) (dir string, err error) {
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()
 	config.Delay, config.LeaseTTL = cmp.Or(c.Delay, redisstore.NoDelay), c.LeaseTTL
-	config.MaxPerHost, config.MaxQueued = c.MaxPerHost, c.MaxQueued
+	config.MaxPerHost, config.SeedsUnlimited, config.MaxQueued = c.MaxPerHost, c.SeedsUnlimited, c.MaxQueued
 	config.Hosts, config.Logger = c.Hosts, c.Logger
 	state := newRebuildState(c)
 	if why == Rebuild {

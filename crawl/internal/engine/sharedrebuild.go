@@ -127,7 +127,7 @@ type rebuildState struct {
 	c      *Config
 	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
-	scope  map[string]bool // scope keys of seeds: hosts or domains to which links are followed
+	scope  map[string]bool // scope keys of seeds (see frontier.Scope)
 	hosts  map[string]bool // used only if the number of hosts of a domain is limited
 }
 
@@ -164,6 +164,9 @@ func (m *rebuildState) addHost(canonical string, isSeed bool) error {
 		m.hosts[url.Host()] = true
 	}
 	if isSeed {
+		if m.c.SeedsUnlimited {
+			m.scope[frontier.SeedHost(m.c.Canon.HostKey(url))] = true
+		}
 		for _, key := range canon.Keys(m.c.Scope, url) {
 			m.scope[key] = true
 		}
@@ -212,7 +215,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Priority: frontier.PriorityPage}}
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
-	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
+	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny || m.c.SeedsUnlimited)
 	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not yield the key of such a record
 	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {

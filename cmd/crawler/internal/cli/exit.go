@@ -18,6 +18,7 @@ const (
 	exitNothing   = 3   // no seed could be fetched
 	exitUnreached = 4   // no seed answered
 	exitNotKept   = 6   // the question needs data that was not kept, or not of all pages
+	exitHostLimit = 7   // nothing is left to fetch, but --max-per-host refused URLs
 	exitInt       = 130 // interrupted, state saved
 	exitTerm      = 143 // terminated, state saved
 )
@@ -29,6 +30,7 @@ const exitCodesText = `Exit codes:
   3    no seed could be fetched: all were refused, or forbidden by robots.txt
   4    no seed could be reached: no name, no connection, no valid certificate, or no answer in time
   6    links, output, diff: the crawl has not kept the data, or not of all pages; the rest is printed
+  7    URLs were refused because their hosts have reached --max-per-host; the rest was crawled
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 

@@ -68,7 +68,7 @@ func crawled(t *testing.T, address string, args ...string) (dir string) {
 	dir = filepath.Join(t.TempDir(), "c.crawl")
 	code, _, errs := run(t, "", append([]string{"crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--urls", "1000",
 		"--connect-to", "*.test=" + address}, args...)...)
-	if code != exitOK && code != exitNothing {
+	if code != exitOK && code != exitNothing && code != exitHostLimit {
 		t.Fatalf("crawl %q: exit code %d: %s", args, code, errs)
 	}
 	return dir

@@ -119,7 +119,8 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	o.fixed(f, "max-depth", "int", "follow links up to this depth; 0 seeds only, -1 no limit",
 		"a whole number from -1 to 65535", within(&c.MaxDepth, crawl.SeedsOnly, crawl.NoLimit, math.MaxUint16))
 	f.Var((*limit)(&o.crawl.MaxPages), "max-pages", "end after this many answers in the whole crawl; 0 no limit")
-	o.fixed(f, "max-per-host", "N", "queue at most this many URLs of one host key; 0 no limit", limitWords, anything)
+	o.fixed(f, "max-per-host", "N", "queue at most this many URLs of one host key; 0 no limit; auto: 100,000, and no limit for hosts of seeds",
+		"auto, "+limitWords, anything)
 
 	const most, words = 1 << 20, "a whole number from 0 to 1048576"
 	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them", "", nil)

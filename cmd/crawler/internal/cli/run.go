@@ -136,7 +136,24 @@ func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	case result.Stats.Pages == 0 && result.End == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
 	}
-	return missingEvents(result.Report)
+	if err := missingEvents(result.Report); err != nil {
+		return err
+	}
+	return r.fullHosts(result)
+}
+
+// fullHosts returns an error with an exit code if URLs were refused because of --max-per-host.
+func (r *running) fullHosts(result *crawl.Result) error {
+	refused := result.Stats.Refused[frontier.ReasonHostLimit]
+	if refused == 0 {
+		return nil
+	}
+	which := result.Report.FullHosts.String()
+	if which == "" { // another worker, or the delivery of exact URLs, has met the limit
+		which = human.Plural(refused, "URL") + " refused"
+	}
+	return &exitError{exitHostLimit, fmt.Errorf("--max-per-host is reached: %s\nthe limit of a crawl is fixed; if it is auto, "+
+		"'%s URL' with a URL of the host lifts it for links that are found later", which, r.command("seed"))}
 }
 
 // missingEvents returns an error with an exit code if events that workers should have delivered are

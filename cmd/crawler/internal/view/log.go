@@ -14,7 +14,8 @@ import (
 //
 //	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
 //
-// If there is a recent error, last_error follows. If the crawl has relays, events_behind
+// If there is a recent error, last_error follows. If hosts have reached --max-per-host, full_hosts
+// follows. If the crawl has relays, events_behind
 // follows, for the relay that is furthest behind. If an end is known, ends_by and
 // done_share follow. If the remaining time is known, left follows.
 func LogLine(log *slog.Logger, r report.Reading) {
@@ -31,6 +32,9 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	}
 	if failing(r) {
 		attrs = append(attrs, slog.String("last_error", r.LastError.String()))
+	}
+	if len(r.FullHosts) > 0 {
+		attrs = append(attrs, slog.String("full_hosts", r.FullHosts.String()))
 	}
 	if len(r.Relays) > 0 {
 		var behind uint64
