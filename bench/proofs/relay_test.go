@@ -394,7 +394,7 @@ func TestRelayOfWorkers(t *testing.T) {
 
 // beganWithoutPostgres matches the error of a worker that could not reach Postgres when it
 // began. The alternatives are the statements that a worker executes first.
-var beganWithoutPostgres = regexp.MustCompile(`pgstore: (read the schema's version|find the crawl|read the windows|check the outbox):`)
+var beganWithoutPostgres = regexp.MustCompile(`: (read the schema's version|find the crawl|read the windows|check the outbox):`)
 
 // TestRelayOfRows is TestRelayBesideCrawl with records in Postgres, which is also
 // killed. A worker that starts while Postgres is down fails and is replaced.
