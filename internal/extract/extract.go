@@ -97,7 +97,8 @@ type Page struct {
 	Lack Lack
 
 	opt      Options
-	text     []byte     // the body in UTF-8
+	text     []byte     // the body in UTF-8; XHTML as HTML
+	textHeld int64      // memory that is reserved for text
 	root     *html.Node // nil until parsed
 	document *goquery.Document
 }
@@ -130,6 +131,8 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 	found, query := page.readBody(body, charset, isXML(contentType))
 	if better := found.charset; !certain && better != "" && better != charset { // a browser also begins again
 		found.memory.release()
+		page.text = nil
+		page.holdText(-page.textHeld)
 		found, query = page.readBody(body, better, isXML(contentType))
 	}
 	if opt.Resolving != nil {
@@ -158,14 +161,25 @@ func Listed(base canon.URL, opt Options, read func(add func(kind Kind, ref strin
 
 // readBody reads the body in a charset. It returns what was found, and the encoder of queries.
 func (p *Page) readBody(body []byte, charset string, xml bool) (*collector, *queryEncoder) {
-	text, used := decode(body, charset, p.opt.Hold)
+	text, used := decode(body, charset, p.holdText)
 	if xml {
-		text = htmlOf(text, p.opt.Hold)
+		decoded := p.textHeld
+		text = htmlOf(text, p.holdText)
+		p.holdText(-decoded)
 	}
 	p.Charset, p.text = used.name, text
 	found := newCollector(p.opt)
 	readTokens(text, found)
 	return found, used.query
+}
+
+// holdText reserves memory for the text, or gives it back if more is negative.
+func (p *Page) holdText(more int64) bool {
+	if p.opt.Hold != nil && !p.opt.Hold(more) {
+		return false
+	}
+	p.textHeld += more
+	return true
 }
 
 // Document returns the parsed body. Every call returns the same document. If the document

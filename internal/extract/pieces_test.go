@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -104,4 +105,87 @@ func TestDecodedTextIsReserved(t *testing.T) {
 			t.Errorf("%s: %d bytes reserved for a text that takes %d", charset, reserved, made)
 		}
 	}
+}
+
+// TestTextIsGivenBackForTheNext: if a page names its charset late, it is read a second time. The text
+// in the wrong charset gives its memory back before memory for the right one is reserved.
+func TestTextIsGivenBackForTheNext(t *testing.T) {
+	c, _ := canon.New(canon.Options{})
+	base, _ := c.Parse("http://a.test/")
+	letters := strings.Repeat("\xc1", 100_000)
+	for _, d := range []struct {
+		contentType, body string
+		factor            int // of the reserved memory, for each byte of the body
+	}{
+		{"text/html", "<!--" + strings.Repeat(" ", 1500) + "--><meta charset=koi8-r><a href=x>x</a>" + letters, 3},
+		{"application/xhtml+xml", xhtmlBegin + "<!--" + strings.Repeat(" ", 1500) + "--><meta charset='koi8-r'/><a href='x'>x</a>" + letters, 6},
+	} {
+		var h heldMemory
+		page := extract.HTML([]byte(d.body), d.contentType, base, extract.Options{Canon: c, Hold: h.hold})
+		if page.Charset != "koi8-r" || len(page.Links) != 1 {
+			t.Errorf("%s: %d links in the charset %s, want 1 in koi8-r", d.contentType, len(page.Links), page.Charset)
+		}
+		made, limit := int64(extract.TextBytes(page)), int64(d.factor*len(d.body)+100<<10)
+		if h.most > limit || h.taken < made || h.taken > made+100<<10 {
+			t.Errorf("%s: at most %d bytes reserved, want at most %d; at the end %d, for a text of %d", d.contentType, h.most, limit, h.taken, made)
+		}
+	}
+}
+
+const xhtmlBegin = "<html xmlns='http://www.w3.org/1999/xhtml'>"
+
+// TestXHTMLIsReserved: what XHTML becomes is reserved before it is made. After a refusal, nothing more is
+// made. With enough memory, the document needs no more than twelve times its bytes.
+func TestXHTMLIsReserved(t *testing.T) {
+	c, _ := canon.New(canon.Options{})
+	base, _ := c.Parse("http://a.test/")
+	const size = 1 << 20
+	for name, body := range map[string]string{
+		"text": strings.Repeat("text ", size/5), "quotes in CDATA": "<![CDATA[" + strings.Repeat(`"`, size) + "]]>",
+		"many sections": strings.Repeat(`<![CDATA["]]>`, size/13), "elements": strings.Repeat("<b/>", size/4), "less than": strings.Repeat("<", size),
+		"script": "<script>" + strings.Repeat("&lt;/", size/5) + "</script>", "script in CDATA": "<script><![CDATA[" + strings.Repeat("</", size/2) + "]]></script>",
+		"comment": "<!--" + strings.Repeat("x", size) + "-->", "value": "<p title='" + strings.Repeat("x", size) + "'/>",
+		"name": "<" + strings.Repeat("x", size) + "/>", "name of an attribute": "<p " + strings.Repeat("x", size) + "=''/>",
+		"namespace": "<p xmlns='" + strings.Repeat("&lt;", size/4) + "'/>", "other charset": "<p>" + strings.Repeat("\xe4", size) + "</p>",
+	} {
+		for _, memory := range []int64{0, 2 * size, 4 * size, 16 * size} {
+			granted, h := int64(0), heldMemory{}
+			options := extract.Options{Canon: c, Hold: func(more int64) bool {
+				if h.taken+more > memory {
+					return false
+				}
+				granted += max(more, 0)
+				return h.hold(more)
+			}}
+			document := []byte(xhtmlBegin + body)
+			before := largeBytes()
+			extract.HTML(document, "application/xhtml+xml", base, options)
+			if made := largeBytes() - before; made > granted+256<<10 {
+				t.Errorf("%s, with %d bytes of memory: %d reserved, %d made", name, memory, granted, made)
+			}
+			if h.most > 12*size {
+				t.Errorf("%s: %d bytes reserved for a document of %d", name, h.most, size)
+			}
+		}
+	}
+}
+
+// largeBytes returns how many bytes were made so far in pieces for which the runtime has no size
+// class, which are some 20 KiB and larger.
+func largeBytes() int64 {
+	var all runtime.MemStats
+	runtime.ReadMemStats(&all)
+	for _, class := range all.BySize {
+		all.TotalAlloc -= uint64(class.Size) * class.Mallocs
+	}
+	return int64(all.TotalAlloc)
+}
+
+// heldMemory counts reserved memory.
+type heldMemory struct{ taken, most int64 }
+
+func (h *heldMemory) hold(more int64) bool {
+	h.taken += more
+	h.most = max(h.most, h.taken)
+	return true
 }

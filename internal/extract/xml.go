@@ -18,15 +18,22 @@ const (
 	xlinkSpace = "http://www.w3.org/1999/xlink"
 )
 
-// maxBindings is the maximum number of prefixes of namespaces that are known at once.
-const maxBindings = 64
+const (
+	// maxBindings is the maximum number of prefixes of namespaces that are known at once.
+	maxBindings = 64
+	// maxNameBytes is the maximum length of a name, or of a namespace. Longer ones mean nothing in HTML.
+	maxNameBytes = 1 << 10
+	// maxCopyBytes is the maximum length of the parts of a script that are converted at once, because
+	// memory is reserved for the output only.
+	maxCopyBytes = 4 << 10
+)
 
 // htmlOf returns HTML with the same elements as an XHTML document: it writes end tags for elements
 // such as <title/>, and removes prefixes and CDATA sections. Elements that are neither XHTML nor
 // SVG nor MathML get names that mean nothing in HTML. If the text is not well-formed, htmlOf
 // continues where a browser shows an error. It does not expand the entities that a document
-// declares. It calls hold, which may be nil, before it makes more bytes. If hold returns false, the
-// result ends there.
+// declares. It calls hold, which may be nil, before it makes more bytes, and gives back what it no
+// longer needs. If hold returns false, the result ends there.
 func htmlOf(text []byte, hold func(more int64) bool) []byte {
 	w := xmlReader{text: text, hold: hold}
 	for len(w.text) > 0 && w.next() {
@@ -104,17 +111,46 @@ func (w *xmlReader) write(parts ...string) bool {
 	return true
 }
 
-// reserve makes room for size more bytes of output. It returns false if there is no memory.
-func (w *xmlReader) reserve(size int) bool {
-	if free := cap(w.out) - len(w.out); free < size {
-		more := max(size, len(w.text), cap(w.out)/2)
-		if w.hold != nil && !w.hold(int64(more)) {
-			return false
-		}
-		w.out = slices.Grow(w.out, more)
+// writeBytes appends text to the output. It returns false if there is no memory for it.
+func (w *xmlReader) writeBytes(text []byte) bool {
+	if !w.reserve(len(text)) {
+		return false
 	}
+	w.out = append(w.out, text...)
 	return true
 }
+
+// writeEscaped appends text that is not markup. It returns false if there is no memory for it.
+func (w *xmlReader) writeEscaped(text []byte) bool {
+	for {
+		size := bytes.IndexAny(text, "&<")
+		if size < 0 {
+			return w.writeBytes(text)
+		}
+		if !w.writeBytes(text[:size]) || !w.write(html.EscapeString(string(text[size:size+1]))) {
+			return false
+		}
+		text = text[size+1:]
+	}
+}
+
+// reserve makes room for size more bytes of output. It returns false if there is no memory.
+func (w *xmlReader) reserve(size int) bool {
+	old := cap(w.out)
+	if old-len(w.out) >= size {
+		return true
+	}
+	larger := len(w.out) + size + len(w.text) + max(old, len(w.text))/4
+	if !w.claim(larger) {
+		return false
+	}
+	w.out = append(make([]byte, 0, larger), w.out...)
+	w.claim(-old)
+	return true
+}
+
+// claim reserves memory, or gives it back if more is negative. It returns false if there is none.
+func (w *xmlReader) claim(more int) bool { return w.hold == nil || w.hold(int64(more)) }
 
 // next reads the text, and the markup after it. It returns false if there is no memory.
 func (w *xmlReader) next() bool {
@@ -122,10 +158,11 @@ func (w *xmlReader) next() bool {
 	if start < 0 {
 		start = len(w.text)
 	}
-	if !w.reserve(start) {
+	text := w.text[:start]
+	w.text = w.text[start:]
+	if !w.writeBytes(text) {
 		return false
 	}
-	w.out, w.text = append(w.out, w.text[:start]...), w.text[start:]
 	switch {
 	case len(w.text) == 0:
 		return true
@@ -133,7 +170,7 @@ func (w *xmlReader) next() bool {
 		w.skipPast("<!--", "-->")
 		return true
 	case bytes.HasPrefix(w.text, []byte("<![CDATA[")):
-		return w.write(html.EscapeString(w.section()))
+		return w.writeEscaped(w.section())
 	case bytes.HasPrefix(w.text, []byte("<?")):
 		w.skipPast("<?", "?>")
 		return true
@@ -158,19 +195,13 @@ func (w *xmlReader) next() bool {
 
 // skipPast moves behind the markup that begins and ends like this. If it does not end, all the
 // rest is skipped.
-func (w *xmlReader) skipPast(begin, end string) (content string) {
-	rest := w.text[len(begin):]
-	i := bytes.Index(rest, []byte(end))
-	if i < 0 {
-		w.text = nil
-		return string(rest)
-	}
-	w.text = rest[i+len(end):]
-	return string(rest[:i])
+func (w *xmlReader) skipPast(begin, end string) (content []byte) {
+	content, w.text, _ = bytes.Cut(w.text[len(begin):], []byte(end))
+	return content
 }
 
 // section returns the text of the CDATA section at the beginning of text, and moves behind it.
-func (w *xmlReader) section() string { return w.skipPast("<![CDATA[", "]]>") }
+func (w *xmlReader) section() []byte { return w.skipPast("<![CDATA[", "]]>") }
 
 // doctypeEnd returns the length of the document type declaration that b begins with, with its
 // internal subset, or 0 if it does not end.
@@ -260,6 +291,9 @@ func (w *xmlReader) declare(tag []byte) {
 		if end >= 0 {
 			return
 		}
+		if len(key) > maxNameBytes || len(value) > maxNameBytes {
+			continue
+		}
 		prefix, isPrefix := strings.CutPrefix(string(key), "xmlns:")
 		if (isPrefix || string(key) == "xmlns") && len(w.bindings) < maxBindings {
 			if !isPrefix {
@@ -290,7 +324,7 @@ func (w *xmlReader) space(prefix string) string {
 
 // resolve returns the name that the element of a tag gets in HTML, and its namespace.
 func (w *xmlReader) resolve(tag []byte) (name, space string) {
-	written := string(tag[1:skipTo(tag, 1, afterName)])
+	written := string(tag[1:min(skipTo(tag, 1, afterName), maxNameBytes)])
 	prefix, local, hasPrefix := strings.Cut(written, ":")
 	if !hasPrefix {
 		prefix, local = "", written
@@ -310,6 +344,9 @@ func (w *xmlReader) writeAttributes(tag []byte, space string) bool {
 		if end >= 0 {
 			return true
 		}
+		if len(key) > maxNameBytes {
+			continue
+		}
 		name := string(key)
 		prefix, local, hasPrefix := strings.Cut(name, ":")
 		switch {
@@ -322,7 +359,7 @@ func (w *xmlReader) writeAttributes(tag []byte, space string) bool {
 		if bytes.IndexByte(value, '"') >= 0 {
 			quote = "'"
 		}
-		if !w.write(" ", name, "=", quote, string(value), quote) {
+		if !w.write(" ", name, "=", quote) || !w.writeBytes(value) || !w.write(quote) {
 			return false
 		}
 	}
@@ -331,10 +368,11 @@ func (w *xmlReader) writeAttributes(tag []byte, space string) bool {
 // script writes the text of a <script> or <style>, which is text in HTML: without comments, CDATA
 // sections and character references. Its end tag is not read.
 func (w *xmlReader) script(tag []byte, name string) bool {
-	written := tag[1:skipTo(tag, 1, afterName)]
+	end := "</" + string(tag[1:skipTo(tag, 1, afterName)])
 	for len(w.text) > 0 {
-		content := ""
-		switch end := "</" + string(written); {
+		var content []byte
+		unescape := func(text string) string { return text }
+		switch {
 		case bytes.HasPrefix(w.text, []byte("<!--")):
 			w.skipPast("<!--", "-->")
 		case bytes.HasPrefix(w.text, []byte("<![CDATA[")):
@@ -346,14 +384,34 @@ func (w *xmlReader) script(tag []byte, name string) bool {
 			if next == 0 {
 				next = len(w.text)
 			}
-			content = html.UnescapeString(string(w.text[:next]))
-			w.text = w.text[next:]
+			content, w.text, unescape = w.text[:next], w.text[next:], html.UnescapeString
 		}
-		if !w.write(strings.NewReplacer("</", `<\/`, "<!--", "").Replace(content)) {
+		if !w.writeScript(content, unescape) {
 			return false
 		}
 	}
 	return w.write("</", name, ">")
+}
+
+// scriptText replaces what would end the text of a script, or begin a comment in it.
+var scriptText = strings.NewReplacer("</", `<\/`, "<!--", "")
+
+// writeScript writes a part of the text of a script. It returns false if there is no memory for it.
+func (w *xmlReader) writeScript(content []byte, unescape func(string) string) bool {
+	for len(content) > 0 {
+		size := len(content)
+		if size > maxCopyBytes {
+			size = maxCopyBytes
+			if begin := bytes.LastIndexAny(content[:size], "&<"); begin > 0 { // what begins here must not be divided
+				size = begin
+			}
+		}
+		if !w.write(scriptText.Replace(unescape(string(content[:size])))) {
+			return false
+		}
+		content = content[size:]
+	}
+	return true
 }
 
 // isVoid reports whether an element of HTML has no end tag.
