@@ -1,10 +1,13 @@
 package fetcher_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -98,6 +101,39 @@ func TestFeedsThatAreSitemaps(t *testing.T) {
 		w.crawl(cfg, "http://h.test/")
 		if named, linked := w.sink.recordOf(t, "http://h.test/a"), w.sink.recordOf(t, "http://h.test/b"); named.Depth != 1 || linked.Depth != 2 {
 			t.Errorf("depths %d and %d of the items, want 1 and 2", named.Depth, linked.Depth)
+		}
+	})
+}
+
+// TestFeedsWaitForMemory: the memory for reading a feed is reserved before the feed is read. While an
+// older page leaves less than that, the feed waits.
+func TestFeedsWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://old.test/":      page("x"),
+			"http://feed.test/":     {contents: "application/rss+xml", body: `<rss><channel><item><link>/item</link></item></channel></rss>`},
+			"http://feed.test/item": page("x"),
+		}))
+		cfg := w.config()
+		cfg.Feeds, cfg.Concurrency = true, 4
+		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // room for the bodies, and for one share that is larger
+		var c *fetcher.Crawl
+		cfg.OnPage = func(_ context.Context, page *fetcher.Page) error {
+			if page.Item.Host != "old.test" {
+				return nil
+			}
+			w.seed(c, "http://feed.test/")
+			c.Wake()
+			time.Sleep(time.Minute)
+			if feeds, items := w.wire.count("http://feed.test/"), w.wire.count("http://feed.test/item"); feeds != 1 || items != 0 {
+				t.Errorf("%d requests for the feed, %d for its item, want 1 and 0", feeds, items)
+			}
+			return nil
+		}
+		c = w.worker(cfg)
+		w.crawlWith(c, fetcher.Empty, "http://old.test/")
+		if w.wire.count("http://feed.test/item") != 1 {
+			t.Error("the item of the feed was not requested")
 		}
 	})
 }

@@ -1,7 +1,11 @@
 package fetcher
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +114,56 @@ func TestNoPageIsReadAfterTheAbort(t *testing.T) {
 			t.Fatal("the reader was not given back")
 		}
 	}
+}
+
+// TestFeedFitsIntoItsMemory reads feeds with the longest tokens. At no time more than feedMemory is in
+// use beside the body.
+func TestFeedFitsIntoItsMemory(t *testing.T) {
+	const size = 1 << 20
+	long := strings.Repeat("x", size-100)
+	for name, file := range map[string]string{
+		"text":       "<rss><item><link>" + long + "</link></item><item><link>/a</link></item></rss>",
+		"CDATA":      "<rss><item><link><![CDATA[" + long + "]]></link></item></rss>",
+		"value":      "<feed><entry><link href='" + long + "'/></entry></feed>",
+		"base":       "<feed xml:base='" + long + "'><entry><link href='/a'/></entry></feed>",
+		"name":       "<rss><" + long + "/><item><link>/a</link></item></rss>",
+		"comment":    "<rss><!--" + long + "--><item><link>/a</link></item></rss>",
+		"too long":   "<rss><item><link>" + long + long + long + long,
+		"one line":   long + long + long + long,
+		"elements":   "<rss>" + strings.Repeat("<item>", size/6),
+		"references": "<rss><item><link>" + strings.Repeat("&amp;", size/5-50) + "</link></item></rss>",
+	} {
+		var before runtime.MemStats
+		body := []byte(file)
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		most := int64(0)
+		watch := func() {
+			var now runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+			most = max(most, int64(now.HeapAlloc)-int64(before.HeapAlloc))
+		}
+		_, err := sitemap.ReadFeed(&watched{from: bytes.NewReader(body), watch: watch}, "", func(sitemap.Entry) bool { watch(); return true })
+		if most > feedMemory || most == 0 {
+			t.Errorf("%s: %d bytes in use, want at most %d (%v)", name, most, feedMemory, err)
+		}
+		runtime.KeepAlive(body)
+	}
+}
+
+// watched is a reader that calls the function watch after every 64 KiB.
+type watched struct {
+	from  io.Reader
+	watch func()
+	read  int
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.from.Read(p)
+	if w.read += n; w.read >= 64<<10 || err != nil {
+		w.watch()
+		w.read = 0
+	}
+	return n, err
 }
