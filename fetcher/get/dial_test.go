@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/resolve"
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
@@ -171,6 +172,43 @@ func TestNamesAreRemembered(t *testing.T) {
 		for _, part := range []string{`DNS server "dns.test"`, "Proxy", "MinRate", "AllowNet", "HeaderTimeout"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s is not in the error %v", part, err)
+			}
+		}
+	}
+}
+
+// TestHyphensAreAskedFor: a label of a host may begin or end with a hyphen. Such a URL is canonical, and
+// the name server decides whether the host exists, as in browsers.
+func TestHyphensAreAskedFor(t *testing.T) {
+	place := newStreet(t)
+	canonical, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{
+		"-a.example.test", "a-.example.test", "-a-.example.test", "a.-example.test", "a.example-.test", "-.example.test", "--.example.test",
+		"a--b.example.test", "a.example.test-", "-a_.example.test", "xn--bcher-kva-.test", "-1.example.test",
+	} {
+		for _, exists := range []bool{true, false} {
+			names := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
+				if !exists {
+					return nil
+				}
+				return []netip.Addr{outside}
+			})
+			c := client(t, Config{DNS: names.Addr, IdleTimeout: 1})
+			address := "http://" + host + ":" + place.port + "/"
+			if url, err := canonical.Parse(address); err != nil || url.String() != address {
+				t.Errorf("%s: canonical form %s (%v), want the same", address, url, err)
+			}
+			answer, err := c.Get(t.Context(), Request{URL: address})
+			if exists && err == nil {
+				answer.Release()
+			} else if dns, ok := errors.AsType[*net.DNSError](err); exists || !ok || !dns.IsNotFound {
+				t.Errorf("%s, which exists: %t: %v", address, exists, err)
+			}
+			if asked := names.Asked(host); asked != 1 {
+				t.Errorf("%s, which exists: %t: the name server was asked %d times, want once", address, exists, asked)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ type answer struct {
 
 // New returns a Resolver that asks a DNS server. server is its IP address, with or without a
 // port. If it is empty, the settings of the system are used. The system's hosts file is used
-// in both cases.
+// in both cases, except for names in which a label begins or ends with a hyphen.
 func New(server string) (*Resolver, error) {
 	r := &Resolver{
 		TTL: defaultTTL, negativeTTL: defaultNegativeTTL, maxNames: defaultMaxNames,
@@ -179,7 +179,13 @@ func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error
 	if strings.Contains(name, ".") {
 		name += "."
 	}
-	found, err := r.ask(ctx, "ip", name)
+	var found []netip.Addr
+	var err error
+	if isRefused(name) {
+		found, err = r.query(ctx, strings.TrimSuffix(name, ".")+".")
+	} else {
+		found, err = r.ask(ctx, "ip", name)
+	}
 	if err == nil && len(found) == 0 {
 		err = &net.DNSError{Err: "no address", IsNotFound: true}
 	}
