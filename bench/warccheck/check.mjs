@@ -1,8 +1,9 @@
 // check.mjs reads WARC files with warcio and prints one line for each record that
 // warcio finds, in the order of the files. The line is a JSON object.
 //   node check.mjs FILE...
-// body is the SHA-256 of the payload without transfer and content codings; it is
-// empty if the record is truncated.
+// payload is the SHA-256 of the payload as it was sent; body is that of the payload without
+// transfer and content codings. body is empty if the record is truncated, or has another
+// content coding than gzip.
 // Warnings of warcio are errors here.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -12,14 +13,15 @@ console.warn = (...what) => {
   throw new Error(what.join(" "));
 };
 
+const sum = (bytes) => createHash("sha256").update(bytes).digest("hex");
+
 for (const file of process.argv.slice(2)) {
   const parser = new WARCParser(createReadStream(file));
   for await (const record of parser) {
-    const body = createHash("sha256");
     const truncated = record.warcHeader("WARC-Truncated") !== null;
-    if (!truncated) for await (const part of record.contentReader) body.update(part);
+    const payload = await record.readFully(false);
     const offset = parser.offset;
-    await record.skipFully();
+    const coding = record.httpHeaders?.headers.get("Content-Encoding") ?? "gzip";
     console.log(JSON.stringify({
       file,
       offset,
@@ -27,7 +29,8 @@ for (const file of process.argv.slice(2)) {
       id: record.warcHeader("WARC-Record-ID"),
       url: record.warcTargetURI ?? "",
       status: record.httpHeaders && record.warcType === "response" ? record.httpHeaders.statusCode : 0,
-      body: truncated ? "" : body.digest("hex"),
+      payload: sum(payload),
+      body: truncated || coding !== "gzip" ? "" : sum(await record.readFully(true)),
     }));
   }
 }

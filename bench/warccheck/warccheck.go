@@ -20,9 +20,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/nlnwa/gowarc/v2"
 )
@@ -51,7 +53,10 @@ type Record struct {
 	ID     string `json:"id"`
 	URL    string `json:"url"`
 	Status int    `json:"status"` // of a response
-	Body   string `json:"body"`   // SHA-256 of the payload without its codings; empty if the record is truncated
+	// Payload is the SHA-256 of the payload as it was sent, and Body that of the payload without its
+	// codings. Body is empty if the record is truncated, or has another content coding than gzip.
+	Payload string `json:"payload"`
+	Body    string `json:"body"`
 }
 
 // check reads the files with gowarc. If warcio is not empty, it also reads them with
@@ -85,7 +90,7 @@ func check(ctx context.Context, warcio string, files []string) (all []Record, er
 // withGowarc reads a file with gowarc. It returns an error if the strict validation
 // finds a fault.
 func withGowarc(file string) (records []Record, err error) {
-	reader, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation())
+	reader, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation(), gowarc.WithBlockErrorPolicy(gowarc.ErrIgnore))
 	if err != nil {
 		return nil, err
 	}
@@ -121,35 +126,69 @@ func describe(record gowarc.WarcRecord) (Record, error) {
 	if err != nil {
 		return found, err
 	}
+	payload, body := block, block
 	switch record.Type() {
 	case gowarc.Response:
-		found.Status, block, err = answer(block)
-		if header.Has(gowarc.WarcTruncated) && found.Status > 0 {
+		var head http.Header
+		if found.Status, head, payload, err = split(block); err != nil {
+			return found, err
+		}
+		if coding := strings.Join(head.Values("Content-Encoding"), ", "); header.Has(gowarc.WarcTruncated) || coding != "" && coding != "gzip" {
+			found.Payload = digest(payload)
 			return found, nil
 		}
+		body, err = decode(head, payload)
 	case gowarc.Request:
 		_, err = http.ReadRequest(bufio.NewReader(bytes.NewReader(block)))
-		block = nil // requests of a crawler have no body
+		payload, body = nil, nil // requests of a crawler have no body
 	}
-	sum := sha256.Sum256(block)
-	found.Body = hex.EncodeToString(sum[:])
+	found.Payload, found.Body = digest(payload), digest(body)
 	return found, err
 }
 
-// answer returns the status of an HTTP answer, and its decoded body.
-func answer(block []byte) (status int, body []byte, err error) {
-	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(block)), nil)
-	if err != nil {
-		return 0, nil, err
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// split returns the status of an HTTP answer, its header and its body as it was sent. Lines of the
+// header may break RFC 9112, as those of real servers do.
+func split(block []byte) (status int, head http.Header, payload []byte, err error) {
+	line, payload, _ := bytes.Cut(block, []byte("\n"))
+	if _, err := fmt.Sscanf(string(line), "HTTP/1.%1d %3d", new(int), &status); err != nil {
+		return 0, nil, nil, fmt.Errorf("status line %q: %w", line, err)
 	}
-	in := io.Reader(response.Body)
-	if response.Header.Get("Content-Encoding") == "gzip" {
-		if in, err = gzip.NewReader(in); err != nil {
-			return response.StatusCode, nil, err
+	for head = make(http.Header); ; {
+		var whole bool
+		if line, payload, whole = bytes.Cut(payload, []byte("\n")); !whole {
+			return 0, nil, nil, errors.New("the head of the answer does not end")
 		}
+		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
+			return status, head, payload, nil
+		}
+		name, value, _ := strings.Cut(string(line), ":")
+		head.Add(name, strings.TrimSpace(value))
 	}
-	body, err = io.ReadAll(in)
-	return response.StatusCode, body, err
+}
+
+// decode returns the body of an answer without its transfer coding and the content coding gzip. A body
+// that is not in gzip, although the header says so, is not changed.
+func decode(head http.Header, payload []byte) ([]byte, error) {
+	in := io.Reader(bytes.NewReader(payload))
+	if head.Get("Transfer-Encoding") == "chunked" {
+		in = httputil.NewChunkedReader(in)
+	}
+	body, err := io.ReadAll(in)
+	if err != nil || head.Get("Content-Encoding") != "gzip" {
+		return body, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if errors.Is(err, gzip.ErrHeader) {
+		return body, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 func withWarcio(ctx context.Context, dir string, files []string) (records []Record, err error) {
