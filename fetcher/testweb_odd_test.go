@@ -27,7 +27,7 @@ func TestOddAnswers(t *testing.T) {
 			cfg.Client = clientOf(t, get.Config{
 				MaxBodyBytes: 256 << 10, DNS: names, ConnectTo: []get.Rule{connectTo(t, "*.test="+server), connectTo(t, "*.example="+server)},
 			})
-			cfg.Rules, cfg.Sitemaps = anywhere, set&testweb.Sitemaps != 0
+			cfg.Rules, cfg.Sitemaps, cfg.Text = anywhere, set&testweb.Sitemaps != 0, set&testweb.OddMarkup != 0
 			cfg.Politeness = politeness.Policy{
 				Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
 				RetryBase: time.Millisecond, Jitter: politeness.NoJitter,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Report is the result of a comparison of a crawl's records with those of a correct
@@ -69,12 +70,14 @@ type record struct {
 	Status     int    `json:"status"`
 	RedirectTo string `json:"redirect_to"`
 	Title      string `json:"title"`
+	Text       string `json:"text"`
 	Truncated  bool   `json:"truncated"`
 	Digest     string `json:"digest"` // sha256:HEX of the body
 }
 
 // Compare reads the records of a crawl and compares them with those of a correct crawl.
-// Each line is a JSON object. A missing field counts as the zero value.
+// Each line is a JSON object. A missing field counts as the zero value. If no record has a text, texts
+// are not compared, because the crawl did not ask for them.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := &comparison{
 		web: w, seen: map[target]bool{}, rounds: map[inRound]bool{},
@@ -82,6 +85,11 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 	}
 	if err := decode(records, "records", c.observe); err != nil {
 		return *c.report, err
+	}
+	if c.hasTexts {
+		for _, lack := range c.otherTexts {
+			c.wrong("text", lack.url, lack.got, lack.want)
+		}
 	}
 	for t := range w.each {
 		c.report.Expected++
@@ -97,7 +105,13 @@ type comparison struct {
 	seen   map[target]bool  // expected URLs that have a record
 	rounds map[inRound]bool // records of expected URLs
 	report *Report
+
+	hasTexts   bool // a record has a text
+	otherTexts []otherText
 }
+
+// otherText is the text of a page that lacks a sentence of it.
+type otherText struct{ url, got, want string }
 
 // inRound is a URL in a round of the crawl.
 type inRound struct {
@@ -108,6 +122,7 @@ type inRound struct {
 func (c *comparison) observe(r *record) {
 	c.report.Records++
 	c.report.Outcomes[r.Outcome]++
+	c.hasTexts = c.hasTexts || r.Text != ""
 	t := c.web.targetOf(r.URL)
 	if t.kind == noSitemap {
 		c.observeNoSitemap(r)
@@ -160,6 +175,9 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	}
 	if r.Title != e.Title {
 		c.wrong("title", r.URL, r.Title, e.Title)
+	}
+	if !strings.Contains(r.Text, e.Text) {
+		c.otherTexts = append(c.otherTexts, otherText{r.URL, r.Text, e.Text})
 	}
 	if r.Truncated != e.Truncated {
 		c.wrong("truncated", r.URL, r.Truncated, e.Truncated)

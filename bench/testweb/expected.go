@@ -23,6 +23,7 @@ type Expectation struct {
 	Also       []string `json:"also,omitempty"`
 	RedirectTo string   `json:"redirect_to,omitempty"` // canonical
 	Title      string   `json:"title,omitempty"`       // only of pages whose body is read
+	Text       string   `json:"text,omitempty"`        // a sentence of the main text, of pages whose text is compared
 	Truncated  bool     `json:"truncated,omitempty"`   // the body is longer than Config.MaxBodyBytes
 	Optional   bool     `json:"optional,omitempty"`    // a correct crawl can record the URL or leave it out
 	// BodySHA256 is the SHA-256 of the part of the HTML that a correct crawl reads, in

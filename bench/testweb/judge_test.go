@@ -336,3 +336,49 @@ func TestLogIsWrittenWhileServing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCompareTexts: if the crawl took the main text, a page whose whole body is in one element has it.
+func TestCompareTexts(t *testing.T) {
+	w := cornerWeb(t, OddMarkup)
+	compared := 0
+	for _, c := range []struct {
+		name, text, other string // of a page whose text is compared, and of another page
+		wrong             bool
+	}{
+		{"no text was taken", "", "", false},
+		{"whole", "More. The bridge will be built of stone. More.", "x", false},
+		{"empty", "", "x", true},
+		{"another", "The bridge", "x", true},
+	} {
+		var in bytes.Buffer
+		records := json.NewEncoder(&in)
+		compared = 0
+		for e := range w.Expected() {
+			r := record{URL: e.URL, Outcome: e.Outcome, Status: e.Status, RedirectTo: e.RedirectTo, Text: c.other}
+			if digest, isRead := w.Digest(e.URL); isRead {
+				r.Title, r.Digest = e.Title, "sha256:"+digest
+			}
+			if e.Text != "" {
+				r.Text = c.text
+				compared++
+			}
+			if err := records.Encode(&r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report, err := w.Compare(&in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if c.wrong {
+			want = compared
+		}
+		if report.Wrong["text"] != want || len(report.Wrong) > 1 {
+			t.Errorf("%s: %d texts are wrong, want %d: %v", c.name, report.Wrong["text"], want, report.Err())
+		}
+	}
+	if compared < 7 {
+		t.Errorf("%d pages whose text is compared, want 7 or more", compared)
+	}
+}
