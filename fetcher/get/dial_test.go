@@ -207,8 +207,8 @@ func TestHyphensAreAskedFor(t *testing.T) {
 			} else if dns, ok := errors.AsType[*net.DNSError](err); exists || !ok || !dns.IsNotFound {
 				t.Errorf("%s, which exists: %t: %v", address, exists, err)
 			}
-			if asked := names.Asked(host); asked != 1 {
-				t.Errorf("%s, which exists: %t: the name server was asked %d times, want once", address, exists, asked)
+			if asked := names.Asked(host); asked < 1 || asked > 2 { // see resolve.New
+				t.Errorf("%s, which exists: %t: the name server was asked %d times, want 1 or 2", address, exists, asked)
 			}
 		}
 	}

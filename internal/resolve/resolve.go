@@ -77,15 +77,23 @@ func New(server string) (*Resolver, error) {
 		TTL: defaultTTL, negativeTTL: defaultNegativeTTL, maxNames: defaultMaxNames,
 		asking: make(chan struct{}, defaultParallel), young: make(map[string]answer),
 	}
-	system := net.Resolver{Dial: r.dial}
-	r.ask = system.LookupNetIP
 	if server != "" {
 		address, err := parseServer(server)
 		if err != nil {
 			return nil, fmt.Errorf("resolve: %w", err)
 		}
 		r.server = address.String()
-		system.PreferGo = true // the C library cannot ask a given server
+	}
+	preferGo := server != "" // the C library cannot ask a given server
+	usual := net.Resolver{PreferGo: preferGo, Dial: r.dial}
+	strict := net.Resolver{PreferGo: preferGo, Dial: r.dial, StrictErrors: true}
+	r.ask = func(ctx context.Context, network, name string) ([]netip.Addr, error) {
+		found, err := usual.LookupNetIP(ctx, network, name)
+		if dns, is := errors.AsType[*net.DNSError](err); !is || !dns.IsNotFound {
+			return found, err
+		}
+		// It says so, too, if there is no IPv6 address and the query for IPv4 addresses failed.
+		return strict.LookupNetIP(ctx, "ip4", name)
 	}
 	return r, nil
 }

@@ -37,6 +37,22 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
+// TestHalfAnAnswer: a name is not said to have no address, if the query for IPv4 addresses failed
+// and there is no IPv6 address.
+func TestHalfAnAnswer(t *testing.T) {
+	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return addrs("192.0.2.1") })
+	server.RefuseIPv4(true)
+	r := open(t, server.Addr)
+	_, err := r.Lookup(t.Context(), "a.test")
+	if dns, is := errors.AsType[*net.DNSError](err); !is || dns.IsNotFound {
+		t.Errorf("error %v, want one that may go away", err)
+	}
+	server.RefuseIPv4(false)
+	if got, err := r.Lookup(t.Context(), "a.test"); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v after the failure, want an address", got, err)
+	}
+}
+
 func TestLookupAddresses(t *testing.T) {
 	server := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
 		return map[string][]netip.Addr{
@@ -67,7 +83,7 @@ func TestLookupAddresses(t *testing.T) {
 			t.Errorf("Lookup(gone.test): %#v, want a DNSError with IsNotFound and this name", err)
 		}
 	}
-	for name, want := range map[string]int{"four.test": 1, "gone.test": 1} {
+	for name, want := range map[string]int{"four.test": 1, "gone.test": 2} { // New says why one without address is asked for again
 		if got := server.Asked(name); got != want {
 			t.Errorf("%s was asked for %d times, want %d", name, got, want)
 		}

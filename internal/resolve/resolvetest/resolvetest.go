@@ -26,6 +26,7 @@ type Server struct {
 	answer  Answer
 	delay   atomic.Int64 // in ns
 	refuses atomic.Bool
+	noIPv4  atomic.Bool
 	mu      sync.Mutex
 	asked   map[dnsmessage.Question]int
 }
@@ -35,6 +36,9 @@ func (s *Server) Delay(d time.Duration) { s.delay.Store(int64(d)) }
 
 // Refuse sets whether the server answers with SERVFAIL.
 func (s *Server) Refuse(refuse bool) { s.refuses.Store(refuse) }
+
+// RefuseIPv4 sets whether the server answers queries for IPv4 addresses with SERVFAIL.
+func (s *Server) RefuseIPv4(refuse bool) { s.noIPv4.Store(refuse) }
 
 // Serve starts a server that ends with the test.
 func Serve(t testing.TB, answer Answer) *Server {
@@ -121,7 +125,7 @@ func (s *Server) reply(id uint16, question dnsmessage.Question) dnsmessage.Messa
 		Header:    dnsmessage.Header{ID: id, Response: true, Authoritative: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{question},
 	}
-	if s.refuses.Load() {
+	if s.refuses.Load() || question.Type == dnsmessage.TypeA && s.noIPv4.Load() {
 		reply.RCode = dnsmessage.RCodeServerFailure
 		return reply
 	}
