@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"bytes"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -174,20 +173,6 @@ func rawAttribute(tag []byte, name string) (text string, has bool) {
 		}
 		if len(key) == len(name) && strings.EqualFold(string(key), name) {
 			return string(value), true
-		}
-	}
-}
-
-// closesItself reports whether a tag ends with a slash that belongs to no value, as in "<svg/>".
-// The slash of "<svg id=x/>" belongs to the value.
-func closesItself(tag []byte) bool {
-	if !bytes.HasSuffix(tag, []byte("/>")) {
-		return false
-	}
-	for c := newCursor(tag); ; {
-		before := c.at
-		if end, _, _ := c.attribute(); end >= 0 {
-			return before < end-1
 		}
 	}
 }

@@ -54,9 +54,16 @@ func scanTag(b []byte) (size int, attributes int64) {
 
 // tagEnd returns the length of the tag that b begins with, or 0 if it does not end.
 func tagEnd(b []byte) int {
+	size, _ := endOfTag(b)
+	return size
+}
+
+// endOfTag returns the same as tagEnd, and whether the tag ends with a slash that belongs to no
+// value, as in "<svg/>". The slash of "<svg id=x/>" belongs to the value.
+func endOfTag(b []byte) (size int, closesItself bool) {
 	for c := newCursor(b); ; {
 		if end, _, _ := c.attribute(); end >= 0 {
-			return end
+			return end, end > 1 && c.at < end-1 && b[end-2] == '/'
 		}
 	}
 }

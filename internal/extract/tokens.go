@@ -152,22 +152,21 @@ func (t *tokens) collects(tag atom.Atom) bool {
 
 // foreignTag reads a start tag of SVG or MathML.
 func (t *tokens) foreignTag(tag atom.Atom, rest []byte) bool {
-	size := 0
+	size, closed := endOfTag(rest)
 	kind := t.open.foreignKind(tag, rest)
-	if kind == svgElement && t.collects(tag) {
-		if t.attrs, size = t.attributes(rest, t.attrs[:0]); size > 0 {
-			t.found.drawing(tag, t.attrs)
-		}
-	} else {
-		size = tagEnd(rest)
+	if size > 0 && kind == svgElement && t.collects(tag) {
+		t.attrs, _ = t.attributes(rest[:size], t.attrs[:0])
+		t.found.drawing(tag, t.attrs)
 	}
-	t.openForeign(tag, kind, rest[:size])
+	if size > 0 && !closed {
+		t.open.push(element{nameID(tag, rest), kind, false})
+	}
 	return t.skip(size)
 }
 
-// openForeign puts an element of SVG or MathML onto the stack, unless its start tag ends it.
+// openForeign puts <svg> or <math> onto the stack, unless its start tag ends it.
 func (t *tokens) openForeign(name atom.Atom, kind elementKind, tag []byte) {
-	if len(tag) > 0 && !closesItself(tag) {
+	if _, closed := endOfTag(tag); !closed {
 		t.open.push(element{nameID(name, tag), kind, false})
 	}
 }

@@ -254,7 +254,7 @@ func (w *xmlReader) leave() {
 
 // startTag writes the start tag at the beginning of the text, and what must follow it.
 func (w *xmlReader) startTag() bool {
-	size := tagEnd(w.text)
+	size, closed := endOfTag(w.text)
 	if size == 0 {
 		w.text = nil
 		return true
@@ -267,7 +267,6 @@ func (w *xmlReader) startTag() bool {
 	if !w.write("<", name) || !w.writeAttributes(tag, space) {
 		return false
 	}
-	closed := closesItself(tag)
 	if closed {
 		w.leave()
 	}
