@@ -18,6 +18,8 @@ func TestOddAnswers(t *testing.T) {
 		"answers": testweb.OddAnswers,
 		"markup":  testweb.OddMarkup,
 		"roles":   testweb.OddAnswers | testweb.Sitemaps,
+		"feeds":   testweb.Feeds,
+		"both":    testweb.Feeds | testweb.Sitemaps,
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := corners(t, set, 0)
@@ -28,6 +30,7 @@ func TestOddAnswers(t *testing.T) {
 				MaxBodyBytes: 256 << 10, DNS: names, ConnectTo: []get.Rule{connectTo(t, "*.test="+server), connectTo(t, "*.example="+server)},
 			})
 			cfg.Rules, cfg.Sitemaps, cfg.Text = anywhere, set&testweb.Sitemaps != 0, set&testweb.OddMarkup != 0
+			cfg.Feeds = set&testweb.Feeds != 0
 			cfg.Politeness = politeness.Policy{
 				Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
 				RetryBase: time.Millisecond, Jitter: politeness.NoJitter,

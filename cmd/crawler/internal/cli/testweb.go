@@ -166,6 +166,9 @@ func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr 
 	if hard&testweb.Sitemaps != 0 {
 		more = " --sitemaps"
 	}
+	if hard&testweb.Feeds != 0 {
+		more += " --feeds"
+	}
 	if f.web.TLS {
 		more += " --ca " + shellQuote(f.ca)
 	}
