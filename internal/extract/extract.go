@@ -55,7 +55,7 @@ type Options struct {
 
 	// Hold reserves memory before it is used, with a negative number of bytes it gives memory
 	// back. It may wait. If it returns false, the page cannot have so much memory: further links
-	// count in Page.TooMany. Hold is optional.
+	// and a text without memory count in Page.TooMany. Hold is optional.
 	Hold func(more int64) bool
 	// OnPiece gets links in pieces if all links of a page would take more than PieceBytes of
 	// memory. Each time, Page.Links and Page.LinkTexts are the next piece, which is valid only
@@ -90,7 +90,9 @@ type Page struct {
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 
-	TooMany int // references beyond Options.MaxLinks or MaxLinkBytes; repeated ones are counted again
+	// TooMany counts references beyond Options.MaxLinks or MaxLinkBytes, repeated ones again. A
+	// text that ends because it got no memory counts as one.
+	TooMany int
 
 	// Lack is the reason why Document returned an empty document. The links do not need a
 	// document, so none is lost.
@@ -99,6 +101,7 @@ type Page struct {
 	opt      Options
 	text     []byte     // the body in UTF-8; XHTML as HTML
 	textHeld int64      // memory that is reserved for text
+	textCut  bool       // the text ends early, because there was no memory for more
 	root     *html.Node // nil until parsed
 	document *goquery.Document
 }
@@ -131,7 +134,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 	found, query := page.readBody(body, charset, isXML(contentType))
 	if better := found.charset; !certain && better != "" && better != charset { // a browser also begins again
 		found.memory.release()
-		page.text = nil
+		page.text, page.textCut = nil, false
 		page.holdText(-page.textHeld)
 		found, query = page.readBody(body, better, isXML(contentType))
 	}
@@ -176,6 +179,7 @@ func (p *Page) readBody(body []byte, charset string, xml bool) (*collector, *que
 // holdText reserves memory for the text, or gives it back if more is negative.
 func (p *Page) holdText(more int64) bool {
 	if p.opt.Hold != nil && !p.opt.Hold(more) {
+		p.textCut = true
 		return false
 	}
 	p.textHeld += more

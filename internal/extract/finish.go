@@ -10,6 +10,9 @@ import (
 // URL of the page. query encodes the queries of references; nil means UTF-8.
 func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	page.Title, page.Nofollow, page.TooMany, page.Base = c.title, c.nofollow, c.tooMany, url
+	if page.textCut {
+		page.TooMany++
+	}
 	page.Refresh = c.refresh
 	if c.hasBase {
 		// A base that is not an http URL is ignored, as browsers ignore a data: URL.

@@ -149,9 +149,10 @@ func TestXHTMLIsReserved(t *testing.T) {
 		"namespace": "<p xmlns='" + strings.Repeat("&lt;", size/4) + "'/>", "other charset": "<p>" + strings.Repeat("\xe4", size) + "</p>",
 	} {
 		for _, memory := range []int64{0, 2 * size, 4 * size, 16 * size} {
-			granted, h := int64(0), heldMemory{}
+			granted, refused, h := int64(0), false, heldMemory{}
 			options := extract.Options{Canon: c, Hold: func(more int64) bool {
 				if h.taken+more > memory {
+					refused = true
 					return false
 				}
 				granted += max(more, 0)
@@ -159,9 +160,12 @@ func TestXHTMLIsReserved(t *testing.T) {
 			}}
 			document := []byte(xhtmlBegin + body)
 			before := largeBytes()
-			extract.HTML(document, "application/xhtml+xml", base, options)
+			page := extract.HTML(document, "application/xhtml+xml", base, options)
 			if made := largeBytes() - before; made > granted+256<<10 {
 				t.Errorf("%s, with %d bytes of memory: %d reserved, %d made", name, memory, granted, made)
+			}
+			if cut := page.TooMany > 0; cut != refused {
+				t.Errorf("%s, with %d bytes of memory: %d references too many, memory was refused: %t", name, memory, page.TooMany, refused)
 			}
 			if h.most > 12*size {
 				t.Errorf("%s: %d bytes reserved for a document of %d", name, h.most, size)
