@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/report"
@@ -47,6 +48,7 @@ type Turn struct {
 	deadline time.Time
 	progress func(share float64)
 	found    string
+	at       string
 }
 
 // Left returns the time that remains of the step's share of the budget. A step should
@@ -59,11 +61,16 @@ func (t *Turn) Progress(share float64) { t.progress(min(max(share, 0), 1)) }
 // Found reports the result of the step in a few words.
 func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format, args...) }
 
+// At reports how far the step is, such as "after 3 of 9 keys". If the step is then interrupted,
+// or the budget ends it, the section has these words beside the reason.
+func (t *Turn) At(format string, args ...any) { t.at = fmt.Sprintf(format, args...) }
+
 // errBudget reports that a step took longer than the rest of the budget.
 var errBudget = errors.New("the budget was used up")
 
 // Run runs steps in order, the Long ones last. It returns the errors of failed steps and
-// ctx.Err(), joined. The sections name the steps that have no result.
+// ctx.Err(), joined. The sections name the steps that have no result, and how far the last of them
+// was.
 func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher) error {
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)
@@ -80,7 +87,7 @@ func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher
 	var total, done, failed = cost(steps), time.Duration(0), []error(nil)
 	for i, s := range steps {
 		if why := ended(ctx, within); why != "" {
-			s.Section.Miss(s.Name, why)
+			s.miss(why+" before it began", ctx.Err() == nil, report.BudgetLeftOut)
 			continue
 		}
 		share := float64(s.Cost) / float64(cost(steps[i:]))
@@ -95,15 +102,27 @@ func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher
 		if err != nil && why == "" {
 			why = err.Error()
 			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
-		}
-		if err != nil {
 			s.Section.Miss(s.Name, why)
+			turn.Found("%s", why)
+		} else if err != nil {
+			why = strings.TrimSpace(why + " " + turn.at)
+			s.miss(why, ctx.Err() == nil, report.BudgetEnded)
 			turn.Found("%s", why)
 		}
 		watch.End(s, turn.found)
 		turn.Progress(1)
 	}
 	return errors.Join(append(failed, ctx.Err())...)
+}
+
+// miss adds s to its section as missing. If isBudget is true, the budget is the reason and did
+// what budget says.
+func (s *Step) miss(why string, isBudget bool, budget string) {
+	m := report.Missing{What: s.Name, Why: why}
+	if isBudget {
+		m.Budget = budget
+	}
+	s.Section.Missing = append(s.Section.Missing, m)
 }
 
 // ended returns why no more steps can run, or "".

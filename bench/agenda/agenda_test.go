@@ -90,7 +90,7 @@ func TestInterruptedAgenda(t *testing.T) {
 	under := steps[1].Run
 	steps[1].Run = func(ctx context.Context, turn *Turn) error { cancel(); return under(ctx, turn) }
 	err := Run(ctx, time.Minute, steps, d)
-	if !errors.Is(err, context.Canceled) || missing(s) != "b: interrupted; c: interrupted" {
+	if !errors.Is(err, context.Canceled) || missing(s) != "b: interrupted; c: interrupted before it began" {
 		t.Errorf("error %v, missing %q; want context.Canceled, and b and c missing", err, missing(s))
 	}
 }
@@ -101,7 +101,7 @@ func TestBudgetIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, begun := section(), time.Now()
 		err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 10*time.Second), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}, new(diary))
-		if took := time.Since(begun); err != nil || took != time.Minute || missing(s) != "b: the budget was used up; c: the budget was used up" {
+		if took := time.Since(begun); err != nil || took != time.Minute || missing(s) != "b: the budget was used up; c: the budget was used up before it began" {
 			t.Errorf("error %v after %v, missing %q; want no error after 1m, and b and c missing", err, took, missing(s))
 		}
 	})
@@ -126,6 +126,30 @@ func TestSharesOfBudget(t *testing.T) {
 		want := map[string]time.Duration{"a": 30 * time.Second, "b": 33 * time.Second, "c": 100 * time.Second}
 		if diff := cmp.Diff(want, left); diff != "" {
 			t.Errorf("time left for each step (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestBudgetEndsStep checks that the report says how far a step was when the budget ended it, and
+// which steps had no time at all.
+func TestBudgetEndsStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := section(), new(diary)
+		steps := []*Step{sleeper(s, "a", 1, time.Hour), sleeper(s, "b", 1, 0)}
+		under := steps[0].Run
+		steps[0].Run = func(ctx context.Context, turn *Turn) error {
+			turn.At("after 3 of 9 keys")
+			return under(ctx, turn)
+		}
+		if err := Run(t.Context(), time.Minute, steps, d); err != nil {
+			t.Fatal(err)
+		}
+		want := []report.Missing{
+			{What: "a", Why: "the budget was used up after 3 of 9 keys", Budget: report.BudgetEnded},
+			{What: "b", Why: "the budget was used up before it began", Budget: report.BudgetLeftOut},
+		}
+		if diff := cmp.Diff(want, s.Missing); diff != "" || d.told[1] != "end a: "+want[0].Why {
+			t.Errorf("missing (-want +got):\n%s\ntold %q", diff, d.told)
 		}
 	})
 }

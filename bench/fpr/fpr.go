@@ -25,7 +25,7 @@ import (
 
 // Config says what to measure. The zero value has no subjects, so nothing is measured.
 type Config struct {
-	Keys     uint64    // number of keys that are offered to each set; 0 means 250,000
+	Keys     uint64    // number of keys that are offered to each set; 0 means 250,000, and 25,000 for exact sets
 	Rates    []float64 // nil means 5 %, 1 %, 0.1 %, 1e-4 and 1e-6
 	Seed     uint64    // of all keys
 	Subjects []Subject
@@ -115,7 +115,6 @@ var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 
 // Steps returns the steps of the whole measurement, and their section.
 func Steps(config Config) (*report.Section, []*agenda.Step) {
-	config.Keys = cmp.Or(config.Keys, 250_000)
 	if config.Rates == nil {
 		config.Rates = rates
 	}
@@ -139,30 +138,31 @@ func (config Config) cases(s Subject) (all []Case) {
 		n := config.exactKeys()
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
+	n := config.filterKeys()
 	for _, p := range config.Rates {
-		all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p, Partitions: evenPartitions})
+		all = append(all, Case{Keys: n, Capacity: n, FPR: p, Partitions: evenPartitions})
 	}
 	for _, p := range config.Rates {
 		if p > 0.01 || p < 1e-4 {
 			continue
 		}
 		for _, growth := range []uint64{2, 8} {
-			all = append(all, Case{Keys: config.Keys, Capacity: max(config.Keys/growth, 1), FPR: p, Growth: true, Partitions: evenPartitions})
+			all = append(all, Case{Keys: n, Capacity: max(n/growth, 1), FPR: p, Growth: true, Partitions: evenPartitions})
 		}
 		if s.Hosts {
-			all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p, Growth: true,
-				Partitions: zipfPartitions, Hosts: max(config.Keys/100, 1)})
+			all = append(all, Case{Keys: n, Capacity: n, FPR: p, Growth: true,
+				Partitions: zipfPartitions, Hosts: max(n/100, 1)})
 		}
 	}
 	return all
 }
 
-// exactShare is the number of keys of a filter, divided by the number of keys of an exact
-// store. Exact stores are measured with fewer keys, because they are slower.
-const exactShare = 10
+// filterKeys returns the number of keys that are offered to a filter.
+func (config Config) filterKeys() uint64 { return cmp.Or(config.Keys, 250_000) }
 
-// exactKeys returns the number of keys of an exact store.
-func (config Config) exactKeys() uint64 { return max(config.Keys/exactShare, 1) }
+// exactKeys returns the number of keys that are offered to an exact store. By default there are fewer
+// than for a filter, because exact stores are slower.
+func (config Config) exactKeys() uint64 { return cmp.Or(config.Keys, 25_000) }
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
 // evenPartitions is for keys that are distributed evenly.
@@ -180,13 +180,13 @@ func newMeasurement(config Config) *measurement {
 	s := report.NewSection("fpr", "False positives", fmt.Sprintf(
 		`Each filter is filled with %s random fingerprints, and each exact store with %s. The fingerprints of URLs are keyed
 hashes, so random ones behave like them. Then a filter is asked for at least 100/p other fingerprints. If the budget was
-too small for that, the case is listed under "Missing". The intervals are 95 %% Wilson intervals. The theory is computed
+too small for that, the case is listed under "Missing", with the number of keys that were added. The intervals are 95 %% Wilson intervals. The theory is computed
 by package sizing for the actual layout: sub-filters in memory, and blocks of segments in Redis. Their sizes are rounded
 up, so a small set gets more bits than it needs. A rate is promised for the mean of all filters of a size. Each filter
 differs from it by chance; σ includes this, layer by layer. A promise is broken if a figure differs from the theory by
 more than %dσ, in addition to the 0.2 %% (memory) or 1 %% (Redis) by which the formulas may be wrong. By chance this
 happens once in 3.5 million figures. The filters of the exact stores are much too small on purpose, and claim nearly all
-keys; pgstore has no filter.`, report.Count(config.Keys).Text, report.Count(config.exactKeys()).Text, limit))
+keys; pgstore has no filter.`, report.Count(config.filterKeys()).Text, report.Count(config.exactKeys()).Text, limit))
 	m := &measurement{section: s}
 	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
 	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")
@@ -226,11 +226,16 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	defer func() { err = errors.Join(err, opened.End(ctx)) }()
 	set := filter{opened}
 	draws := newDraws(c, rand.New(rand.NewPCG(seed, 0)))
+	filled := func(done uint64) {
+		turn.At("after %s of %s keys were added", report.Count(done).Text, report.Count(c.Keys).Text)
+	}
+	filled(0)
 	share := float64(time.Duration(c.Keys)*s.Add) / float64(max(s.cost(c), 1))
 	lost, _, err := chunks(c.Keys, func(n uint64) (uint64, error) {
 		return bloomrate.Fill(ctx, set, draws.keys, n)
 	}, func(done uint64) bool {
 		turn.Progress(share * float64(done) / float64(c.Keys))
+		filled(done)
 		return true
 	})
 	if err != nil {
@@ -253,6 +258,8 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 		return bloomrate.Probe(ctx, set, draws.keys, n)
 	}, func(done uint64) bool {
 		turn.Progress(share + (1-share)*float64(done)/float64(goal))
+		turn.At("after all %s keys were added and %s of at most %s probes were made",
+			report.Count(c.Keys).Text, report.Count(done).Text, report.Count(goal).Text)
 		return turn.Left() > 0 || done < min(c.probes(), owed)
 	})
 	if probes < c.probes() {

@@ -296,7 +296,7 @@ func TestFindsLostExactKeys(t *testing.T) {
 // that was not added, and that the measurement removes its crawl.
 func TestPostgresSetIsExact(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
-	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
+	s := measure(t, Config{Keys: 5_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
 		return server.DSN(), func() error { return nil }, nil
 	}), 40*time.Microsecond)}})
 	if faults := broken(s); faults != "" {

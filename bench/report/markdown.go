@@ -40,8 +40,31 @@ func (r *Report) facts() []string {
 	seconds := func(s float64) time.Duration {
 		return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
 	}
-	return append(facts, fmt.Sprintf("run: %s, %v of a budget of %v, seed %d", r.Began.UTC().Format(time.RFC3339),
+	facts = append(facts, fmt.Sprintf("run: %s, %v of a budget of %v, seed %d", r.Began.UTC().Format(time.RFC3339),
 		seconds(r.Took), seconds(r.Budget), r.Seed))
+	if end := r.budgetEnd(); end != "" {
+		facts = append(facts, end)
+	}
+	return facts
+}
+
+// budgetEnd says where the budget ended the run. It returns "" if the budget sufficed.
+func (r *Report) budgetEnd() string {
+	count, where := 0, ""
+	for _, s := range r.Sections {
+		for _, m := range s.Missing {
+			if m.Budget == "" {
+				continue
+			}
+			if count++; count == 1 || m.Budget == BudgetEnded {
+				where = fmt.Sprintf("%s: %s: %s", s.Name, m.What, m.Why)
+			}
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the budget ended the run: %s (measurements without a result: %d)", where, count)
 }
 
 func (s *Section) markdown(b *strings.Builder, plots bool) {

@@ -59,9 +59,16 @@ type Promise struct {
 
 // Missing is a measurement without a result.
 type Missing struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
+	What   string `json:"what"`
+	Why    string `json:"why"`
+	Budget string `json:"budget,omitempty"` // what the budget did: ended it, or left no time for it; else empty
 }
+
+// Values of Missing.Budget.
+const (
+	BudgetEnded   = "ended"
+	BudgetLeftOut = "left out"
+)
 
 // Table is a table, with a caption.
 type Table struct {
@@ -98,7 +105,9 @@ func (s *Section) Plot(p Plot) *Plot {
 }
 
 // Miss adds a measurement that has no result.
-func (s *Section) Miss(what, why string) { s.Missing = append(s.Missing, Missing{what, why}) }
+func (s *Section) Miss(what, why string) {
+	s.Missing = append(s.Missing, Missing{What: what, Why: why})
+}
 
 // Row adds a row. If there are fewer cells than columns, the last cells are empty.
 func (t *Table) Row(cells ...Cell) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,44 @@ func TestOutputIntoPipe(t *testing.T) {
 	r, err := read(dir)
 	if err != nil || len(r.Sections) != 1 || len(r.Sections[0].Tables[0].Rows) != 1 || r.Took <= 0 {
 		t.Errorf("report %+v (%v), want one section with one row", r, err)
+	}
+}
+
+// TestNumberOfKeys: --n is the number of keys of every set. If the budget ends the run before all
+// are added, the report and the output say where.
+func TestNumberOfKeys(t *testing.T) {
+	t.Setenv("PATH", "")
+	dir := t.TempDir()
+	if out, err := command(t.Context(), io.Discard, "fpr", "--n", "30k", "--fpr", "5%", "--budget", "5m", "--report", dir); err != nil ||
+		strings.Contains(out, "budget ended") {
+		t.Fatalf("error %v, want none and no word of an end:\n%s", err, out)
+	}
+	r, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := r.Sections[0].Tables[1].Rows
+	if len(rows) < 2 {
+		t.Fatalf("%d rows, want one for membits and one for localstore at least", len(rows))
+	}
+	for _, row := range rows {
+		if row[1].Text != "30,000" {
+			t.Errorf("%s: %s keys, want 30,000", row[0].Text, row[1].Text)
+		}
+	}
+	out, err := command(t.Context(), io.Discard, "fpr", "--n", "100M", "--fpr", "5%", "--budget", "1s", "--report", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	markdown, err := os.ReadFile(filepath.Join(dir, report.MarkdownFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := regexp.MustCompile(`(?m)^\* the budget ended the run: fpr: membits, p = 0\.05: the budget was used up after [\d,]+ of 100,000,000 keys were added `)
+	for what, text := range map[string]string{"stdout": out, "report": string(markdown)} {
+		if !end.MatchString(text) {
+			t.Errorf("%s: no line matches %v:\n%s", what, end, text)
+		}
 	}
 }
 
