@@ -80,7 +80,7 @@ func (s Source) redirects() (next map[string]hop, ends map[string]target, err er
 			return nil, nil, err
 		}
 		if old, wanted := ends[r.URL]; wanted && old.round < r.Round {
-			ends[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
+			ends[r.URL] = target{round: r.Round, status: r.Status, outcome: r.Outcome, why: r.Error}
 		}
 		if old, known := next[r.URL]; known && old.round < r.Round {
 			delete(next, r.URL) // it does not redirect any more

@@ -11,7 +11,6 @@ import (
 	"iter"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Link is a link on a page of a crawl.
@@ -39,87 +38,6 @@ func (s Source) To(url string) iter.Seq2[Link, error] {
 			}
 		}
 	}
-}
-
-// Broken is a link whose target has no page.
-type Broken struct {
-	Source  string `json:"source"`
-	Target  string `json:"target"`
-	Status  int    `json:"status,omitempty"`
-	Outcome string `json:"outcome"`       // outcome of the target
-	Why     string `json:"why,omitempty"` // the error in the target's record
-	Text    string `json:"text,omitempty"`
-	Rel     string `json:"rel,omitempty"`
-	Kind    string `json:"kind"`
-}
-
-// isBroken reports whether an outcome means that a URL has no page. It returns false
-// for a URL that the crawl did not request, or whose content type the crawl did not
-// want.
-func isBroken(outcome string) bool {
-	switch frontier.Outcome(outcome) {
-	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
-		return true
-	}
-	return false
-}
-
-// Broken yields the links whose targets have no page, according to the last record of
-// the target. It leaves out targets without a record, and links that a page had only before
-// its last round. It reads the records twice and the links once. It keeps in memory the broken
-// targets, and also each URL that has a record with a Round above 0. Each takes about 300 bytes.
-func (s Source) Broken() iter.Seq2[Broken, error] {
-	return func(yield func(Broken, error) bool) {
-		targets, last, err := s.brokenTargets()
-		if err != nil {
-			yield(Broken{}, err)
-			return
-		}
-		for link, err := range s.Links() {
-			target, broken := targets[link.Target]
-			if err == nil && (!broken || link.Round < last[link.Source]) {
-				continue
-			}
-			row := Broken{link.Source, link.Target, target.status, target.outcome, target.why, link.Text, link.Rel, link.Kind}
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-type target struct {
-	round, status int
-	outcome, why  string
-}
-
-// brokenTargets returns the URLs whose outcomes are broken according to isBroken, in the last
-// round of the URL. The result last has the last rounds of URLs, if they are not 0.
-func (s Source) brokenTargets() (targets map[string]target, last map[string]int, err error) {
-	targets, last = make(map[string]target), make(map[string]int)
-	for r, err := range s.Records() {
-		if err != nil {
-			return nil, nil, err
-		}
-		if !isBroken(r.Outcome) {
-			continue
-		}
-		if old, known := targets[r.URL]; !known || old.round < r.Round {
-			targets[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
-		}
-	}
-	for r, err := range s.Records() {
-		if err != nil {
-			return nil, nil, err
-		}
-		if old, known := targets[r.URL]; known && old.round < r.Round {
-			delete(targets, r.URL)
-		}
-		if r.Round > last[r.URL] {
-			last[r.URL] = r.Round
-		}
-	}
-	return targets, last, nil
 }
 
 // Conflict is a page whose rel=canonical names a URL that cannot be the canonical one.

@@ -71,7 +71,7 @@ func TestBrokenByLastRound(t *testing.T) {
 		{URL: "dead", Outcome: "network", Error: "refused"}, page("lost", "worker_lost", 0, 0),
 	}, "ok>ok", "ok>gone", "gone>healed", "ok>worse", "ok>robots", "ok>dead", "ok>never", "ok>lost")
 	var got []string
-	for _, b := range all(t, s.Broken()) {
+	for _, b := range all(t, s.BrokenLinks()) {
 		got = append(got, fmt.Sprint(b.Source, ">", b.Target, " ", b.Status, " ", b.Outcome, " ", b.Why))
 	}
 	want := []string{"ok>gone 404 client_error ", "ok>worse 502 server_error ", "ok>dead 0 network refused"}
@@ -98,11 +98,65 @@ func TestBrokenLinksOfLastRound(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, b := range all(t, s.Broken()) {
+	for _, b := range all(t, s.BrokenLinks()) {
 		got = append(got, b.Source)
 	}
 	if diff := cmp.Diff([]string{"once", "twice"}, got); diff != "" {
 		t.Error(diff)
+	}
+	want := []Broken{{Pages: 2, Status: 404, Outcome: "client_error", Target: "gone", Sources: []string{"once", "twice"}}}
+	if diff := cmp.Diff(want, all(t, s.Broken())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBrokenTargets: Broken counts the pages that link to each target without a page, and names three of
+// them. It leaves out targets to which no page links. The result is the same if only a few targets are in memory.
+func TestBrokenTargets(t *testing.T) {
+	var records []record.Record
+	var edges []string
+	want := make(map[string]int)
+	for i := range 100 {
+		url := fmt.Sprint("gone", i)
+		records = append(records, page(url, "client_error", 404, 0))
+		for j := range i % 7 {
+			edges = append(edges, fmt.Sprint("page", j, ">", url))
+			want[url] = j + 1
+		}
+	}
+	s := source(records, edges...)
+	for _, limit := range []int{1, 10, 99, 100, maxTargets} {
+		got := make(map[string]int)
+		parts := 0
+		for some, err := range s.broken(limit) {
+			if err == nil {
+				err = some.count(s)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts++
+			if n := len(some.targets); n > 2*limit+10 {
+				t.Errorf("limit %d: a part has %d targets", limit, n)
+			}
+			for url, target := range some.targets {
+				if target.pages > 0 {
+					got[url] = target.pages
+				}
+				if len(target.sources) != min(target.pages, 3) {
+					t.Errorf("%s has the sources %v, want %d of them", url, target.sources, min(target.pages, 3))
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
+		if split := parts > 1; split != (limit < 100) {
+			t.Errorf("limit %d: %d parts", limit, parts)
+		}
+	}
+	if rows := all(t, s.Broken()); len(rows) != len(want) {
+		t.Errorf("Broken yields %d targets, want %d", len(rows), len(want))
 	}
 }
 
@@ -232,14 +286,17 @@ func TestSourceErrors(t *testing.T) {
 	for _, err := range s.Broken() {
 		errs = append(errs, err)
 	}
+	for _, err := range s.BrokenLinks() {
+		errs = append(errs, err)
+	}
 	for _, err := range s.Chains() {
 		errs = append(errs, err)
 	}
 	for _, err := range s.Conflicts() {
 		errs = append(errs, err)
 	}
-	if len(errs) != 5 {
-		t.Errorf("the reports returned %d errors, want 5", len(errs))
+	if len(errs) != 6 {
+		t.Errorf("the reports returned %d errors, want 6", len(errs))
 	}
 	for _, err := range errs {
 		if !errors.Is(err, broken) {

@@ -35,6 +35,14 @@ type Table struct {
 	Sort    []SortKey  // empty means the order of the source
 	Limit   uint64     // maximum number of records; 0 means no limit
 	Temp    string     // directory for the temporary file of Sort; empty means the system's
+
+	// Width is the maximum width of a line of Text, in columns of a terminal; 0 means no limit. Text cuts cells to
+	// 8 columns at least, so that lines of many cells can be wider.
+	Width int
+	// Total returns the last line of Text; nil means that there is none. The argument rows is the number of
+	// records that were written, and sum is the sum of their column Sum, which must be of the kind Int.
+	Total func(rows, sum uint64) string
+	Sum   string
 }
 
 // Lines yields records as lines of JSON. A line is valid until the next one is read.
@@ -69,10 +77,11 @@ func (t Table) Write(source func() Lines, w io.Writer) (err error) {
 	if t.Format == JSONL && len(columns) == 0 {
 		return t.copyLines(source(), w)
 	}
-	out, err := newWriter(t.Format, w, columns)
+	out, err := t.newWriter(w, columns)
 	if err != nil {
 		return err
 	}
+	var rows, sum uint64
 	row := make([]any, len(columns))
 	for r, err := range t.selected(source(), true) {
 		if err != nil {
@@ -88,6 +97,14 @@ func (t Table) Write(source func() Lines, w io.Writer) (err error) {
 		if err := out.write(row); err != nil {
 			return fmt.Errorf("table: write %s: %w", t.Format, err)
 		}
+		if rows++; t.Sum != "" {
+			n, _ := Int.cell(r.value(t.Sum))
+			of, _ := n.(int64)
+			sum += uint64(of)
+		}
+	}
+	if text, is := out.(*textRows); is && t.Total != nil {
+		text.total = t.Total(rows, sum)
 	}
 	if err := out.close(); err != nil {
 		return fmt.Errorf("table: write %s: %w", t.Format, err)
@@ -160,8 +177,8 @@ type writer interface {
 	close() error
 }
 
-func newWriter(format Format, w io.Writer, columns []Column) (writer, error) {
-	switch format {
+func (t Table) newWriter(w io.Writer, columns []Column) (writer, error) {
+	switch t.Format {
 	case JSONL:
 		return newJSONL(w, columns), nil
 	case CSV:
@@ -169,7 +186,7 @@ func newWriter(format Format, w io.Writer, columns []Column) (writer, error) {
 	case Parquet:
 		return newParquet(w, columns), nil
 	case Text:
-		return newText(w, columns), nil
+		return newText(w, columns, t.Width), nil
 	}
-	return nil, errors.New("table: Format is " + string(format) + ", want jsonl, csv, parquet or text")
+	return nil, errors.New("table: Format is " + string(t.Format) + ", want jsonl, csv, parquet or text")
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
@@ -134,8 +137,7 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 	if f.flags.Changed("json") && t.Format != table.JSONL {
 		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
-	out, is := s.out.(*stdout)
-	terminal := is && sanitize.IsTerminal(sanitize.Unwrap(out.w))
+	terminal := sanitize.IsTerminal(sanitize.Unwrap(s.out))
 	if terminal && f.text && !f.flags.Changed("format") {
 		t.Format = table.Text
 	}
@@ -166,6 +168,19 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 		return t, fmt.Errorf("--where: %w", err)
 	}
 	return t, nil
+}
+
+// terminalWidth returns the number of columns of a terminal, 80 if they are not known, and 0 if w is no
+// terminal.
+func terminalWidth(w io.Writer) int {
+	f, file := sanitize.Unwrap(w).(*os.File)
+	if !file || !sanitize.IsTerminal(f) {
+		return 0
+	}
+	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
 }
 
 // columnsOf returns the names of the columns that a table was asked for by name.
