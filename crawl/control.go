@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -70,7 +69,8 @@ func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 }
 
 // callControl sends a question to the process that runs the crawl in dir, and
-// decodes the reply into answer.
+// decodes the reply into answer. An error of that process is returned as that process had it: see
+// problem.
 func callControl(ctx context.Context, dir, verb string, question, answer any) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -93,8 +93,11 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		message, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-		return fmt.Errorf("the running crawl says: %s", bytes.TrimSpace(message))
+		var p problem
+		if err := json.NewDecoder(response.Body).Decode(&p); err != nil {
+			return &brokenCallError{dir, true, err}
+		}
+		return p.error()
 	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
 		return &brokenCallError{dir, true, err}

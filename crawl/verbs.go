@@ -154,12 +154,12 @@ func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
 	mux.HandleFunc("POST /"+v.name, func(w http.ResponseWriter, r *http.Request) {
 		var question Q
 		if err := json.NewDecoder(io.LimitReader(r.Body, maxQuestion)).Decode(&question); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			refuse(w, http.StatusBadRequest, err)
 			return
 		}
 		answer, err := v.perform(ses, r.Context(), question)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			refuse(w, http.StatusInternalServerError, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
