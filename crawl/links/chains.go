@@ -2,8 +2,7 @@ package links
 
 import "iter"
 
-// Chain is a URL that redirects to another redirect, to itself, or to a URL that
-// has no page.
+// Chain is a URL that redirects, and where that leads.
 type Chain struct {
 	URL     string   `json:"url"`
 	Hops    int      `json:"hops"`
@@ -13,11 +12,12 @@ type Chain struct {
 	Outcome string   `json:"outcome,omitempty"` // of the last URL, under the same conditions as Status
 }
 
-// Chains yields the chains of redirects. A chain begins at each URL that redirects and is
+// Chains yields the chains of at least minHops redirects, and also shorter ones that lead to
+// themselves or to a URL that has no page. A chain begins at each URL that redirects and is
 // not the target of a redirect, and at each URL of a loop. Every chain is followed to its end. If it
 // has more than 1,000 hops, Chain.Chain has the first 1,000 URLs and the last one. Chains reads
 // the records three times and keeps all redirects in memory, about 400 bytes each.
-func (s Source) Chains() iter.Seq2[Chain, error] {
+func (s Source) Chains(minHops int) iter.Seq2[Chain, error] {
 	return func(yield func(Chain, error) bool) {
 		next, ends, err := s.redirects()
 		if err != nil {
@@ -43,7 +43,7 @@ func (s Source) Chains() iter.Seq2[Chain, error] {
 			if !c.Loop {
 				c.Status, c.Outcome = ends[to.last].status, ends[to.last].outcome
 			}
-			if c.Hops < 2 && !c.Loop && !isBroken(c.Outcome) {
+			if c.Hops < minHops && !c.Loop && !isBroken(c.Outcome) {
 				continue
 			}
 			c.Chain = chainOf(next, r.URL, to)

@@ -168,12 +168,17 @@ func TestRedirectChains(t *testing.T) {
 		redirect("was", "b"), page("was", "ok", 200, 1),
 	})
 	var got []string
-	for _, c := range all(t, s.Chains()) {
+	for _, c := range all(t, s.Chains(2)) {
 		got = append(got, fmt.Sprint(strings.Join(c.Chain, ">"), " ", c.Hops, " ", c.Loop, " ", c.Status, " ", c.Outcome))
 	}
 	want := []string{"a>b>c 2 false 200 ok", "broken>gone 1 false 410 client_error", "x>y>z>y 3 true 0 ", "y>z>y 2 true 0 ", "z>y>z 2 true 0 ", "self>self 1 true 0 "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for least, rows := range map[int]int{1: 8, 2: 6, 3: 5} { // all eight starts, those without one>c and far>unknown, and without a>b>c
+		if n := len(all(t, s.Chains(least))); n != rows {
+			t.Errorf("%d chains of at least %d redirects, want %d", n, least, rows)
+		}
 	}
 }
 
@@ -197,7 +202,7 @@ func TestLongChains(t *testing.T) {
 		{append(append(series("a", 600, "b0"), series("b", 600, "c0")...), series("c", 600, "b5")...), 1196, "a0 1800 true 0 1001 b5"},
 		{append(series("deep", 120, "unknown"), redirect("side", "deep119")), 2, "deep0 120 false 0 121 unknown"},
 	} {
-		rows := all(t, source(c.records).Chains())
+		rows := all(t, source(c.records).Chains(2))
 		if len(rows) != c.rows {
 			t.Errorf("%d chains, want %d, of which the first is %s", len(rows), c.rows, c.want)
 			continue
@@ -289,7 +294,7 @@ func TestSourceErrors(t *testing.T) {
 	for _, err := range s.BrokenLinks() {
 		errs = append(errs, err)
 	}
-	for _, err := range s.Chains() {
+	for _, err := range s.Chains(2) {
 		errs = append(errs, err)
 	}
 	for _, err := range s.Conflicts() {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/links"
 	"github.com/bloomfrontier/crawler/crawl/table"
@@ -20,6 +22,7 @@ type linkFlags struct {
 	broken, all, redirects, canonical bool
 
 	to, graph string
+	minHops   int
 	tables    tableFlags
 }
 
@@ -28,7 +31,7 @@ func newLinks(s streams) *cobra.Command {
 	var crawl target
 	var f linkFlags
 	cmd := &cobra.Command{
-		Use: "links [--broken [--all] | --to URL | --redirects | --canonical | --graph csv|gexf] [--dir DIR | --redis URL --name NAME]\n" +
+		Use: "links [--broken [--all] | --to URL | --redirects [--min-hops N] | --canonical | --graph csv|gexf] [--dir DIR | --redis URL --name NAME]\n" +
 			"    [--format jsonl|csv|parquet] [--columns NAMES] [--where CONDITION] [--sort COLUMNS] [--limit N] [--out FILE]",
 		Short: "Print the links of a crawl: all, broken ones, those to a URL, or the graph",
 		Long: `Print the links that a crawl with --links kept: source, target, text, rel and
@@ -57,6 +60,8 @@ docs/reference/links.md has all columns.`,
 		return nil
 	})
 	flags.BoolVar(&f.redirects, "redirects", false, "print chains and loops of redirects, and redirects to URLs without a page")
+	restrict.Number(flags, &f.minHops, "min-hops", 2, "with --redirects, print chains of at least `N` redirects; 1 prints single ones, too",
+		1, math.MaxInt, "a whole number of 1 or more")
 	flags.BoolVar(&f.canonical, "canonical", false, "print pages whose canonical URL has no page, redirects or names another")
 	choice(flags, &f.graph, "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf", "none", "csv", "gexf")
 	f.tables.addTo(flags, table.SchemaOf[links.Link](), table.SchemaOf[links.Broken](), table.SchemaOf[links.BrokenLink](),
@@ -75,6 +80,9 @@ docs/reference/links.md has all columns.`,
 		}
 		if f.all && !f.broken {
 			return usage(errors.New("--all prints each broken link: give --broken, too"))
+		}
+		if flags.Changed("min-hops") && !f.redirects {
+			return usage(errors.New("--min-hops is about chains of redirects: give --redirects, too"))
 		}
 		if f.graph != "none" && !f.tables.plain() {
 			return usage(errors.New("--graph has a format of its own: leave out --format, --columns, --where, --sort and --limit"))
@@ -105,7 +113,7 @@ func (f *linkFlags) print(ctx context.Context, s streams, c *attached) error {
 	case f.broken:
 		return f.printBroken(s, source)
 	case f.redirects:
-		return printRows(f, s, "chain", source.Chains)
+		return printRows(f, s, "chain", func() iter.Seq2[links.Chain, error] { return source.Chains(f.minHops) })
 	case f.canonical:
 		return printRows(f, s, "page", source.Conflicts)
 	case f.to == "":
