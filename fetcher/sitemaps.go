@@ -142,6 +142,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 			links.refuseReference(entry.URL, err)
 		} else {
 			links.add(url, frontier.PriorityPage, judge(url))
+			v.addListed(url)
 		}
 		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
 		if full && links.err == nil && (!early.failed || links.bytes >= mostLate) {
@@ -151,10 +152,14 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		}
 		return reading && links.err == nil
 	})
-	if !reading {
+	if !reading || v.edgesCut && v.hard.Err() != nil { // the abort may be the reason for what is missing
 		return v.giveBack()
 	}
 	v.endParsing()
+	v.sortEdges()
+	if v.edgesCut {
+		r.Cut = append(r.Cut, "links")
+	}
 	pages.refuse(frontier.ReasonTooMany, sum.TooMany)
 	pages.refuse(frontier.ReasonTooLong, sum.TooLong)
 	pages.refuse(frontier.ReasonMalformed, sum.Undecoded)

@@ -177,7 +177,7 @@ type visited struct {
 	refused   []Refused     // refused links, for Config.OnRefused
 	edges     []record.Edge // all links, for Config.Edges
 	edgeBytes int64
-	edgesCut  bool // edges lacks links because of maxEdgeBytes
+	edgesCut  bool // edges lacks links for which there was no memory
 }
 
 // newRecord returns the part of a record that every outcome has.

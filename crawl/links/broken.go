@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Broken is a URL that has no page although pages link to it.
+// Broken is a URL that has no page although pages link to it. Sitemaps that list it count as such pages.
 type Broken struct {
 	Pages   int      `json:"pages"` // number of pages that link to the URL
 	Status  int      `json:"status,omitempty"`

@@ -7,10 +7,23 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl/table"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 )
+
+// pageLinks yields the links of pages, without the URLs of sitemaps.
+func (s Source) pageLinks() iter.Seq2[Link, error] {
+	return func(yield func(Link, error) bool) {
+		for link, err := range s.Links() {
+			if link.Kind != record.KindSitemap && !yield(link, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // WriteCSV writes the graph as a table of edges with the columns Source and Target, in
 // the form that Gephi and networkx read. As in every CSV file of the crawler, no spreadsheet
@@ -18,7 +31,7 @@ import (
 func (s Source) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"Source", "Target"})
-	for link, linkErr := range s.Links() {
+	for link, linkErr := range s.pageLinks() {
 		if linkErr != nil {
 			return linkErr
 		}
@@ -49,7 +62,7 @@ func (s Source) WriteGEXF(w io.Writer) error {
 		}
 		g.node(r.URL, r.Title, r.Status, r.Outcome)
 	}
-	for link, err := range s.Links() {
+	for link, err := range s.pageLinks() {
 		if err != nil {
 			return err
 		}
@@ -57,7 +70,7 @@ func (s Source) WriteGEXF(w io.Writer) error {
 	}
 	g.print("</nodes>\n<edges>\n")
 	id := 0
-	for link, err := range s.Links() {
+	for link, err := range s.pageLinks() {
 		if err != nil {
 			return err
 		}

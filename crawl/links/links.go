@@ -13,9 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// Link is a link on a page of a crawl.
+// Link is a link on a page of a crawl, or a URL that a sitemap lists.
 type Link struct {
-	Source string `json:"source"` // URL of the page
+	Source string `json:"source"` // URL of the page, or of the sitemap
 	record.Edge
 	// Round is the round of the page's record. It is usually 0 for the first record of a page, and
 	// larger each time the page is queued again after it was finished. See frontier.Item.

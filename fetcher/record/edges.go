@@ -6,8 +6,11 @@ type Edge struct {
 	Target string `json:"target"`         // canonical URL
 	Text   string `json:"text,omitempty"` // of the anchor
 	Rel    string `json:"rel,omitempty"`
-	Kind   string `json:"kind"` // extract.Kind: the element that has the link
+	Kind   string `json:"kind"` // extract.Kind: the element that has the link; or KindSitemap
 }
+
+// KindSitemap is the Edge.Kind of a URL that a sitemap lists. The sitemap is the source of the Edge.
+const KindSitemap = "sitemap"
 
 // PageLinks is one line of the series Links: links of one page, found in one round. A page
 // with many links has several lines, parts 0, 1 and so on.
