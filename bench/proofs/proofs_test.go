@@ -7,8 +7,7 @@
 // difficulties for crawlers such as redirects, huge pages and hosts that do not answer.
 //
 // Every proof runs at a small size by default, and at full size with -proof.
-// `make proof` runs the proofs of all packages and writes docs/proofs.md (see
-// package ledger).
+// `make proof` runs the proofs of all packages, and writes their results to docs/proofs.md.
 package proofs
 
 import (
@@ -54,7 +53,7 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// figure adds a measurement to a proof. The program ledger prints the measurements. name must
+// figure adds a measurement to a proof, which `make proof` prints. name must
 // not contain spaces.
 func figure(t *testing.T, name, format string, args ...any) {
 	t.Attr(name, fmt.Sprintf(format, args...))
