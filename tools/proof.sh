@@ -16,7 +16,7 @@ renice -n -15 -p $$ >/dev/null 2>&1 || true
 
 commit=$(git describe --tags --always --dirty)
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
-machine="$(go env GOVERSION), $(getconf _NPROCESSORS_ONLN) × ${processor:-$(uname -m)}"
+machine="$(getconf _NPROCESSORS_ONLN) × ${processor:-$(uname -m)}"
 log=$(mktemp)
 trap 'rm "$log"' EXIT
 
