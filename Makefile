@@ -61,31 +61,31 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	$(call step,archtest)
 	@go test ./internal/archtest
 
-# The race detector needs cgo. It cannot check bench/proofs and cmd/crawler, whose tests
-# run the product in separate processes; the tests of package cli run the same commands in
-# their own process. bench/fpr, memory and speed measure, and the stores that they call
-# have race tests of their own. The target plain runs these five. Three packages run at a
-# time, because many tests wait for servers and delays.
+# The race detector needs cgo, and makes tests several times slower. So it runs where
+# goroutines start (tools/packages.sh), and not for tests that run the product in separate
+# processes: those of package cli run the same commands in their own process. Three packages
+# run at a time, because many tests wait for servers and delays.
 .PHONY: race
-race: build ## all tests under the race detector
+race: build ## the tests of packages that start goroutines, under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	packages=$$(go list ./... | grep -vE '/(bench/(proofs|fpr|memory|speed)|cmd/crawler)$$'); \
-	go test -p 3 $(RACE) -timeout 25m -vet=off -short $$packages; \
-	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
+	go test -p 3 $(RACE) -timeout 25m -vet=off -short $$(tools/packages.sh race)
 
 # Tests of rates and memory run without the detector, which slows them down and cannot
-# find their faults. In the run above these packages skip such tests. The crawls on
-# clusters that lose nodes run alone, because they check times.
+# find their faults. In the run above these packages skip such tests. Of the proofs, five
+# run here, small: each is one way in which a crawl is kept. make proof runs all of them.
+PROOFS := ^Test(Killed|WholeWeb|SharedKilled|PostgresWorkersKilled|InboxKilled|ReadmeWorkers)$$
+
 .PHONY: plain
-plain: build ## the tests of statistics, memory and crawls that the race detector disturbs
+plain: build ## all other tests
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
+	go test -p 3 -vet=off -short $$(tools/packages.sh plain); \
+	for module in $(NESTED); do (cd $$module && go test -vet=off -short ./...); done; \
 	go test -vet=off ./bloomstore/... ./bench/dedup; \
 	go test -vet=off -short ./cmd/crawler; \
 	go test -vet=off -short ./bench/fpr ./bench/memory ./bench/speed; \
-	go test -vet=off -short ./bench/proofs; \
-	go test -vet=off -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
+	go test -vet=off -short -run '$(PROOFS)' ./bench/proofs
 
 # This is not part of test: it looks for unknown faults, so it may fail for a commit that
 # did not cause the fault. Inputs that failed are in testdata/fuzz, and test runs them.
