@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -116,6 +117,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
 		r.RefusedByForm, r.FullHosts = last.RefusedByForm, last.FullHosts
 	}
+	ses.latestResults(ctx, r, stats)
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }
 
@@ -135,7 +137,7 @@ func stateOf(running bool, stats frontier.Stats) string {
 func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	r := &report.Report{
 		Version: report.Version, Crawl: crawl, Made: time.Now().UTC().Truncate(time.Millisecond),
-		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
+		Books: stats.Books, Outcomes: stats.Outcomes, Results: report.ResultsOf(stats.Outcomes), AllRounds: stats.Repeats > 0, Pages: stats.Pages, Retries: stats.Retries,
 		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
 	if dir != "" {
@@ -236,6 +238,7 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	if r.End != fetcher.Empty && m.Resume != nil {
 		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)
 	}
+	m.latestResults(ctx, r.Report, r.Stats)
 	probe := max(min(probeAtEnd, r.Took/100), time.Millisecond)
 	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, probe); err != nil {
 		return err
@@ -331,6 +334,32 @@ func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth 
 		f.Layers = append(f.Layers, of)
 	}
 	return f
+}
+
+// latestResults replaces the results of all rounds by those of the last round of each URL. It does
+// nothing if that would take too long, or if this process may not reach all records.
+func (ses *session) latestResults(ctx context.Context, r *report.Report, stats frontier.Stats) {
+	if !r.AllRounds || stats.Records > seedsAtEnd || ses.Redis != nil && ses.Fixed.Sink != sinkPostgres {
+		return
+	}
+	outcomes := make(map[frontier.Outcome]uint64)
+	records, err := ses.engine.CommittedRecords(ctx)
+	if err == nil {
+		err = engine.Selection{Once: true}.Read(ctx, records, func(lines record.Lines) error {
+			for line, err := range parsed[record.Record](lines) {
+				if err != nil {
+					return err
+				}
+				outcomes[frontier.Outcome(line.Outcome)]++
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ses.Logger.Debug("results of the last rounds not counted", slog.Any("err", err))
+		return
+	}
+	r.Results, r.AllRounds = report.ResultsOf(outcomes), false
 }
 
 // noneReached reports whether a run ended without an answer from any seed's host.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -318,6 +319,25 @@ func (c *Crawl) PrivateHeaders() []string { return c.ses.client.PrivateHeaders()
 // Dir returns the directory that has the records, the report and the control
 // socket of this process.
 func (c *Crawl) Dir() string { return c.ses.dir }
+
+// WorkersDir returns the directory in which other processes find the records of this crawl's workers,
+// if they must be told. It returns "" for a crawl of one directory, and for the usual directory of
+// the workers of a crawl in Redis.
+func (c *Crawl) WorkersDir() string {
+	if c.ses.Redis == nil || c.ses.dir == "" {
+		return ""
+	}
+	usual, dir := engine.JournalsOf(c.ses.Redis.Name), filepath.Clean(c.ses.dir)
+	for _, workers := range []string{filepath.Dir(dir), dir} {
+		if engine.HoldsOneCrawl(workers) {
+			if workers == filepath.Clean(usual) {
+				return ""
+			}
+			return workers
+		}
+	}
+	return ""
+}
 
 // New reports whether Open created the crawl.
 func (c *Crawl) New() bool { return c.ses.stored == nil }

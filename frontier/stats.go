@@ -52,11 +52,14 @@ type Stats struct {
 	Retries  uint64             `json:"retries"`  // completions with Disposition Retry
 	Records  uint64             `json:"records"`  // records written
 	Outcomes map[Outcome]uint64 `json:"outcomes"` // finished items by outcome, all rounds
-	Delayed  uint64             `json:"delayed"`  // part of Queued
-	Hosts    uint64             `json:"hosts"`    // hosts with queued or leased items
-	Paused   bool               `json:"paused"`
-	Filter   FilterStats        `json:"filter"`
-	Shadow   ShadowStats        `json:"shadow"`
+	// Repeats counts the finished items in Outcomes whose round is above 0. If it is 0, each item is
+	// counted once.
+	Repeats uint64      `json:"repeats,omitempty"`
+	Delayed uint64      `json:"delayed"` // part of Queued
+	Hosts   uint64      `json:"hosts"`   // hosts with queued or leased items
+	Paused  bool        `json:"paused"`
+	Filter  FilterStats `json:"filter"`
+	Shadow  ShadowStats `json:"shadow"`
 	// Recovered counts exact items that were new, although the filter claimed to
 	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`

@@ -30,11 +30,15 @@ type Report struct {
 	Books    frontier.Books              `json:"books"`           // of the whole crawl
 	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty means that they do
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
-	Pages    uint64                      `json:"pages"`   // answers, which --max-pages limits
-	Retries  uint64                      `json:"retries"` // how often a URL was queued again after a failed attempt
-	Delayed  uint64                      `json:"delayed"` // queued URLs that wait for another attempt
-	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
-	Records  string                      `json:"records"` // path of the file of records
+	// Results count the finished URLs by their answers. A URL that was finished in several rounds is
+	// counted in each of them if AllRounds is set, and otherwise in its last one.
+	Results   []Result `json:"results,omitempty"`
+	AllRounds bool     `json:"all_rounds,omitempty"`
+	Pages     uint64   `json:"pages"`   // answers, which --max-pages limits
+	Retries   uint64   `json:"retries"` // how often a URL was queued again after a failed attempt
+	Delayed   uint64   `json:"delayed"` // queued URLs that wait for another attempt
+	Hosts     uint64   `json:"hosts"`   // hosts with queued or leased URLs
+	Records   string   `json:"records"` // path of the file of records
 	// MissingRecords is the number of records that were lost from their files. The user
 	// has accepted the loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`

@@ -437,6 +437,9 @@ func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.L
 func (g *ledger) finish(k *known, c frontier.Completion) {
 	k.state, k.outcome, k.status = c.Outcome.State(), c.Outcome, c.Status
 	g.stats.Outcomes[c.Outcome]++
+	if k.item.Round > 0 {
+		g.stats.Repeats++
+	}
 	if k.state == frontier.Done {
 		g.stats.Done++
 	} else {

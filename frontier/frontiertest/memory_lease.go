@@ -323,6 +323,9 @@ func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
 	case frontier.Finish:
 		e.state, e.outcome, e.status = c.Outcome.State(), c.Outcome, c.Status
 		m.stats.Outcomes[c.Outcome]++
+		if e.item.Round > 0 {
+			m.stats.Repeats++
+		}
 		if e.state == frontier.Done {
 			m.stats.Done++
 		} else {

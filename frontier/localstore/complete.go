@@ -157,6 +157,9 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 		stats.Outcomes = make(map[frontier.Outcome]uint64)
 	}
 	stats.Outcomes[c.Outcome]++
+	if item.Round > 0 {
+		stats.Repeats++
+	}
 	if c.Page {
 		stats.Pages++
 	}

@@ -362,6 +362,9 @@ func (t *todo) counts() counts {
 		return sum
 	}
 	sum.add(fieldOutcome+string(t.Outcome), 1)
+	if t.item.item.Round > 0 {
+		sum.add(fieldRepeats, 1)
+	}
 	if t.Page {
 		sum.add(fieldPages, 1)
 	}

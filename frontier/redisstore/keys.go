@@ -69,7 +69,8 @@ const (
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldRecords         = "records"
-	fieldOutcome         = "o:"    // followed by an outcome
+	fieldOutcome         = "o:" // followed by an outcome
+	fieldRepeats         = "repeats"
 	fieldHosts           = "hosts" // hosts with queued or leased items
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"

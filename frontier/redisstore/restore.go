@@ -98,6 +98,9 @@ func (h *past) note(end Ended) {
 	}
 	h.counters[fieldRecords]++
 	h.counters[fieldOutcome+string(end.Outcome)]++
+	if it.Round > 0 {
+		h.counters[fieldRepeats]++
+	}
 	if end.Status > 0 {
 		h.counters[fieldPages]++
 	}

@@ -110,6 +110,7 @@ func countersOf(stats *frontier.Stats) map[string]*uint64 {
 		fieldRetries:         &stats.Retries,
 		fieldPages:           &stats.Pages,
 		fieldRecords:         &stats.Records,
+		fieldRepeats:         &stats.Repeats,
 		fieldPromoted:        &stats.Promoted,
 		fieldRecovered:       &stats.Recovered,
 		fieldOutbox:          &stats.Outbox,

@@ -217,6 +217,13 @@ func FindJournals(dirs []string) (found []string, err error) {
 	return slices.Compact(found), nil
 }
 
+// HoldsOneCrawl reports whether dir is or contains workers' directories, and all of them are of one
+// crawl.
+func HoldsOneCrawl(dir string) bool {
+	dirs, err := FindJournals([]string{dir})
+	return err == nil && oneCrawl(dirs) == nil
+}
+
 // oneCrawl returns an error if the workers' directories belong to several crawls.
 func oneCrawl(dirs []string) error {
 	var first *workerCard

@@ -58,7 +58,10 @@ the same content. It is written each minute and at the end of a run.`,
 			enc.SetIndent("", "  ")
 			return enc.Encode(r)
 		}
-		if err := r.WriteText(s.out); err != nil || r.Fault == "" {
+		if err := r.WriteText(s.out); err != nil {
+			return err
+		}
+		if err := c.writeResults(s.out, r); err != nil || r.Fault == "" {
 			return err
 		}
 		return printed{&exitError{exitFailed, nil}}
@@ -85,4 +88,5 @@ func (r *running) print(result *crawl.Result) {
 		fmt.Fprintln(r.console, "the seeds on stdin were not read to their end: give them again")
 	}
 	_ = result.Report.WriteSummary(r.console.notices())
+	r.writeResults(r.console.notices(), result.Report)
 }
