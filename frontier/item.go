@@ -208,37 +208,3 @@ const (
 	Done    State = "done"   // finished; it is not requested again in this round
 	Failed  State = "failed" // finished without a usable answer; Control.Retry queues it again
 )
-
-// Outcome says how an item ended.
-type Outcome string
-
-// An item with an outcome of the first group is Done. An item with an outcome of
-// the second group is Failed.
-const (
-	OK          Outcome = "ok"           // 2xx
-	Redirect    Outcome = "redirect"     // 3xx
-	ClientError Outcome = "client_error" // 4xx, except 408, 425 and 429
-	Robots      Outcome = "robots"       // robots.txt disallows it
-	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
-	Type        Outcome = "type"         // an unwanted content type; the body was not read
-	Coding      Outcome = "coding"       // the body cannot be unpacked: its content coding is unknown, or not what was sent
-
-	ServerError Outcome = "server_error" // 5xx, after all attempts
-	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
-	Network     Outcome = "network"      // no answer or a broken one, after all attempts
-	HostDead    Outcome = "host_dead"    // the whole host was given up
-	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
-	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
-)
-
-// State returns Done or Failed, or Unknown if o is not one of the outcomes. No
-// other code decides this; see docs/reference/url-states.md.
-func (o Outcome) State() State {
-	switch o {
-	case OK, Redirect, ClientError, Robots, Address, Type, Coding:
-		return Done
-	case ServerError, Throttled, Network, HostDead, WorkerLost, Handler:
-		return Failed
-	}
-	return Unknown
-}

@@ -191,11 +191,6 @@ func (r *records) refuse(link int, reason frontier.Reason) {
 	r.refused += fmt.Sprintf("%d %s, ", link, reason)
 }
 
-var outcomes = []frontier.Outcome{
-	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler, frontier.Coding,
-}
-
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
@@ -212,7 +207,7 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	default:
 		c.Outcome = frontier.OK
 		if p.chance(60) {
-			c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+			c.Outcome = frontier.Outcomes[p.rng.IntN(len(frontier.Outcomes))].Outcome
 		}
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
 		if p.chance(80) {

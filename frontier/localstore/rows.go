@@ -152,18 +152,11 @@ type outcome struct {
 	finished int64
 }
 
-// outcomes lists the outcomes. The index of an outcome is its number in a row. New outcomes
-// must be appended.
-var outcomes = []frontier.Outcome{
-	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
-	frontier.Handler, frontier.Coding,
-}
-
+// An outcome is stored as its number: its index in frontier.Outcomes, plus 1.
 func appendOutcome(b []byte, o outcome) []byte {
-	for i, name := range outcomes {
-		if name == o.outcome {
-			b = append(b, byte(i))
+	for i := range frontier.Outcomes {
+		if frontier.Outcomes[i].Outcome == o.outcome {
+			b = append(b, byte(i+1))
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(o.status))
@@ -178,11 +171,11 @@ func appendOutcome(b []byte, o outcome) []byte {
 func decodeOutcome(b []byte) (outcome, error) {
 	r := rowReader{rest: b}
 	number := int(r.byte())
-	if number == 0 || number >= len(outcomes) {
+	if number == 0 || number > len(frontier.Outcomes) {
 		return outcome{}, fatal("read an outcome", errRow)
 	}
 	o := outcome{
-		outcome: outcomes[number], status: int(r.uvarint(math.MaxInt32)), round: uint32(r.uvarint(math.MaxUint32)),
+		outcome: frontier.Outcomes[number-1].Outcome, status: int(r.uvarint(math.MaxInt32)), round: uint32(r.uvarint(math.MaxUint32)),
 		seq: r.uvarint(math.MaxUint64),
 	}
 	if len(r.rest) > 0 {

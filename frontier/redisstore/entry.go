@@ -150,11 +150,15 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 // status, big-endian, and the entry.
 const failedPrefix = 3
 
-// failedOutcomes are numbered by their index, which must never change.
-var failedOutcomes = []frontier.Outcome{
-	frontier.ServerError, frontier.Throttled, frontier.Network,
-	frontier.HostDead, frontier.WorkerLost, frontier.Handler,
-}
+// failedOutcomes are the outcomes of failed items, numbered by their index.
+var failedOutcomes = func() (all []frontier.Outcome) {
+	for _, o := range frontier.Outcomes {
+		if o.State == frontier.Failed {
+			all = append(all, o.Outcome)
+		}
+	}
+	return all
+}()
 
 // appendFailed appends the bytes that come before the entry of a failed item.
 func appendFailed(b []byte, outcome frontier.Outcome, status int) []byte {

@@ -28,19 +28,12 @@ func classOf(digit rune) (frontier.Class, error) {
 	return frontier.Class(at), nil
 }
 
-// letters encode outcomes in one byte. The table crawler.exact_outcome has the same
+// outcomeOf returns the outcome with a letter. The table crawler.exact_outcome has the same
 // letters.
-var letters = map[frontier.Outcome]string{
-	frontier.OK: "o", frontier.Redirect: "r", frontier.ClientError: "c",
-	frontier.Robots: "b", frontier.Address: "a", frontier.Type: "t", frontier.Coding: "p",
-	frontier.ServerError: "s", frontier.Throttled: "l", frontier.Network: "n",
-	frontier.HostDead: "h", frontier.WorkerLost: "w", frontier.Handler: "e",
-}
-
 func outcomeOf(letter rune) (frontier.Outcome, error) {
-	for outcome, l := range letters {
-		if l == string(letter) {
-			return outcome, nil
+	for _, o := range frontier.Outcomes {
+		if o.Letter == string(letter) {
+			return o.Outcome, nil
 		}
 	}
 	return "", fmt.Errorf("pgstore: no outcome has the letter %q", letter)

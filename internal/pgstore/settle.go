@@ -99,8 +99,8 @@ func columnsOfFinished(finished []exact.Finished) (e finishedColumns, err error)
 		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(b.Round, a.Round))
 	})
 	for _, f := range slices.CompactFunc(sorted, func(a, b exact.Finished) bool { return a.Fingerprint == b.Fingerprint }) {
-		letter, ok := letters[f.Outcome]
-		if !ok {
+		letter := f.Outcome.Letter()
+		if letter == "" {
 			return e, fmt.Errorf("pgstore: finish key %x: %q is no outcome", f.Fingerprint, f.Outcome)
 		}
 		e.prints, e.rounds = append(e.prints, uuid(f.Fingerprint)), append(e.rounds, int64(f.Round))

@@ -116,17 +116,12 @@ func (p *player) both(name string, call func(exact.Set, context.Context, []exact
 	p.Must(call(p.Set, p.Ctx, refs), name)
 }
 
-var outcomes = []frontier.Outcome{
-	frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler, frontier.Coding,
-}
-
 func (p *player) finishSome() {
 	var ends []exact.Finished
 	var rows []exact.Row
 	for range p.rng.IntN(6) {
 		ref, class := p.ref()
-		outcome, status := outcomes[p.rng.IntN(len(outcomes))], p.rng.IntN(600)
+		outcome, status := frontier.Outcomes[p.rng.IntN(len(frontier.Outcomes))].Outcome, p.rng.IntN(600)
 		ends = append(ends, exact.Finished{Ref: ref, Class: class, Outcome: outcome, Status: status})
 		if p.rng.IntN(2) == 0 {
 			rows = append(rows, exact.Row{

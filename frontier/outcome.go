@@ -1,0 +1,56 @@
+package frontier
+
+// Outcome says how an item ended.
+type Outcome string
+
+// An item with an outcome of the first group is Done. An item with an outcome of the second group
+// is Failed.
+const (
+	OK          Outcome = "ok"           // 2xx
+	Redirect    Outcome = "redirect"     // 3xx
+	ClientError Outcome = "client_error" // 4xx, except 408, 425 and 429
+	Robots      Outcome = "robots"       // robots.txt disallows it
+	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
+	Type        Outcome = "type"         // an unwanted content type; the body was not read
+	Coding      Outcome = "coding"       // the body cannot be unpacked: its content coding is unknown, or not what was sent
+
+	ServerError Outcome = "server_error" // 5xx, after all attempts
+	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
+	Network     Outcome = "network"      // no answer or a broken one, after all attempts
+	HostDead    Outcome = "host_dead"    // the whole host was given up
+	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
+	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
+)
+
+// Outcomes are all outcomes. Stores number them by their order, which never changes: a new outcome
+// comes last. The array must not be changed.
+var Outcomes = [...]struct {
+	Outcome Outcome
+	Letter  string // one letter, for the outcome in Postgres
+	State   State  // Done or Failed
+}{
+	{OK, "o", Done}, {Redirect, "r", Done}, {ClientError, "c", Done}, {Robots, "b", Done}, {Address, "a", Done}, {Type, "t", Done},
+	{ServerError, "s", Failed}, {Throttled, "l", Failed}, {Network, "n", Failed}, {HostDead, "h", Failed}, {WorkerLost, "w", Failed},
+	{Handler, "e", Failed}, {Coding, "p", Done},
+}
+
+// State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides
+// this; see docs/reference/url-states.md.
+func (o Outcome) State() State {
+	for i := range Outcomes {
+		if Outcomes[i].Outcome == o {
+			return Outcomes[i].State
+		}
+	}
+	return Unknown
+}
+
+// Letter returns the letter of o, or "" if o is not one of the Outcomes.
+func (o Outcome) Letter() string {
+	for i := range Outcomes {
+		if Outcomes[i].Outcome == o {
+			return Outcomes[i].Letter
+		}
+	}
+	return ""
+}
