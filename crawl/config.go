@@ -142,7 +142,7 @@ type Records struct {
 	Compress    bool      // compress closed files with zstd
 	Stream      io.Writer // gets each record too, at least once; optional
 	Save        string    // answers kept in DIR/warc: "none", "html" or "all"; empty means none
-	Links       bool      // keep the links of pages in DIR/links.jsonl: see Handle.Links
+	Links       bool      // keep the links of pages, in DIR/links.jsonl or in Postgres: see Handle.Links
 }
 
 // Host has the settings of the hosts whose key matches Pattern. In a pattern, *

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -27,6 +28,9 @@ func (h *Handle) Links(ctx context.Context) links.Source {
 func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 	return func(yield func(links.Link, error) bool) {
 		for page, err := range parsed[record.PageLinks](h.lines(ctx, engine.EdgesOf)) {
+			if errors.Is(err, ErrNoLinks) && h.keptLinks() {
+				return // no page had a link
+			}
 			if err != nil {
 				yield(links.Link{}, err)
 				return
@@ -38,6 +42,12 @@ func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 			}
 		}
 	}
+}
+
+// keptLinks reports whether a run of the crawl kept links.
+func (h *Handle) keptLinks() bool {
+	kept, err := h.Kept()
+	return err == nil && kept.Links > 0
 }
 
 // parsed parses lines of JSON.

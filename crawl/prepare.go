@@ -80,9 +80,6 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 		errs = append(errs, fmt.Errorf("crawl: Records.Save is %q, want one of %q", p.Records.Save, save.values))
 	}
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
-	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
-		errs = append(errs, errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
-	}
 	if p.Fixed.CDC == On && p.Fixed.Sink != sinkPostgres {
 		errs = append(errs, errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
 	}

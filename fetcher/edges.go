@@ -52,10 +52,10 @@ func (v *visited) sortEdges() {
 // edgeSize is the memory of an Edge, apart from its texts.
 const edgeSize = int64(unsafe.Sizeof(record.Edge{}))
 
-// holdEdges reserves memory for links. It returns false if there is none, or if all links would take more
+// holdEdges reserves memory for links, and as much for the lines that Config.Edges makes of them. It returns false if there is none, or if all links would take more
 // than the argument most; then v.edgesCut is set, and later links get no memory either.
 func (v *visited) holdEdges(more, most int64) bool {
-	v.edgesCut = v.edgesCut || v.edgeBytes+more > most || more > 0 && !v.hold(more)
+	v.edgesCut = v.edgesCut || v.edgeBytes+more > most || more > 0 && !v.hold(2*more)
 	if !v.edgesCut {
 		v.edgeBytes += more
 	}

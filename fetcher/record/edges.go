@@ -1,5 +1,7 @@
 package record
 
+import "bytes"
+
 // Edge is a link from a page to another URL. docs/reference/links.md describes
 // its fields.
 type Edge struct {
@@ -59,6 +61,13 @@ func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error
 		}
 	}
 	return b, nil
+}
+
+// EdgeLines returns the lines of a page's links, without line feeds.
+func (r *Record) EdgeLines(edges []Edge) ([][]byte, error) {
+	text, err := r.appendEdges(nil, edges, false)
+	lines := bytes.Split(text, []byte("\n"))
+	return lines[:len(lines)-1], err // the text ends with a line feed
 }
 
 // AppendEdges implements EdgeSink for an output of the series Links.

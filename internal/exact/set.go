@@ -103,6 +103,9 @@ type Row struct {
 	Outcome frontier.Outcome
 	Status  int
 	Record  []byte // as JSON: see package record
+	// Links are the links that were found with the record, as lines of JSON without line feeds: see record.PageLinks.
+	// The set stores them if and only if it stores the record.
+	Links [][]byte
 }
 
 // State is the state of a key.

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// capture runs the statements of batch. The last of them inserts records. In the same
+// capture runs the statements of batch. The statement insert, one of them, inserts records. In the same
 // transaction, capture inserts the events of the records that were new, and deletes these
 // events again. Readers of the write-ahead log see the inserts. The event of a record is the
 // same event that a relay sends.

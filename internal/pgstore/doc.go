@@ -1,11 +1,11 @@
 // Package pgstore stores the exact set of a crawl in Postgres: a key for each URL that must
 // never be dropped, and the state of each key. It also stores records, which are the results
-// of URLs, as rows. An Outbox reads these rows as events, and stores the progress of the
+// of URLs, and the links of pages, as rows. An Outbox reads these rows as events, and stores the progress of the
 // relays that send the events.
 //
 // A Store is an exact.Set that any number of processes share. Postgres decides: if
 // several callers insert one key at the same time, the caller whose insert returns the
-// key owns it. The tables are in the schema "crawler". Each crawl has four tables of its
+// key owns it. The tables are in the schema "crawler". Each crawl has five tables of its
 // own, with its number in their names, so that one crawl can be created or dropped while
 // others continue. docs/reference/postgres.md has the schema, the size of a million keys,
 // and SQL for operators.

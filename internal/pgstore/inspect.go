@@ -131,3 +131,77 @@ func scanRecord(row pgx.CollectableRow) (r exact.Row, err error) {
 func recordColumns(r *exact.Row) []any {
 	return []any{(*[16]byte)(&r.Fingerprint), &r.Round, &r.Fetched, &r.Status, &r.Outcome, &r.URL, &r.Record}
 }
+
+// These limits bound the links that are read at a time: to linkBytes and one more row, whatever their size is.
+const (
+	fewestLinks = 16 // rows of the first page
+	mostLinks   = 250
+)
+
+// linkRow is a row of the table of links.
+type linkRow struct {
+	exact.Ref
+	part int32
+	line []byte
+}
+
+// EachLinks calls the function visit for the links of the crawl's records, in the order of their fingerprints, rounds
+// and parts. The argument line is the line of JSON that was stored, without a line feed. If visit returns an
+// error, EachLinks stops and returns this error. Links that are added meanwhile might be missing.
+func (s *Store) EachLinks(ctx context.Context, visit func(page exact.Ref, line []byte) error) error {
+	after, round := linkRow{}, int64(-1)
+	for limit := fewestLinks; ; {
+		page, cut, err := s.pageOfLinks(ctx, after, round, limit)
+		if err != nil {
+			return err
+		}
+		size := 0
+		for _, row := range page {
+			if err := visit(row.Ref, row.line); err != nil {
+				return err
+			}
+			after, round, size = row, int64(row.Round), size+len(row.line)
+		}
+		switch {
+		case cut:
+			limit = len(page)
+		case len(page) < limit:
+			return nil
+		case size < linkBytes/2:
+			limit = min(2*limit, mostLinks)
+		}
+	}
+}
+
+// pageOfLinks reads the next rows of links, at most limit. The result cut is true if it has fewer rows because they
+// are larger than linkBytes together.
+func (s *Store) pageOfLinks(ctx context.Context, after linkRow, round int64, limit int) (page []linkRow, cut bool, err error) {
+	err = s.try(ctx, "read links", func(ctx context.Context) error {
+		page, cut = nil, false
+		rows, err := s.pool.Query(ctx, s.sql("links"), uuid(after.Fingerprint), round, after.part, limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for size := 0; rows.Next(); {
+			if size >= linkBytes {
+				cut = true
+				break
+			}
+			var row linkRow
+			if err := rows.Scan((*[16]byte)(&row.Fingerprint), &row.Round, &row.part, &row.line); err != nil {
+				return err
+			}
+			page, size = append(page, row), size+len(row.line)
+		}
+		rows.Close()
+		return rows.Err()
+	})
+	return page, cut, err
+}
+
+// HasLinks reports whether the crawl has links.
+func (s *Store) HasLinks(ctx context.Context) (bool, error) {
+	page, _, err := s.pageOfLinks(ctx, linkRow{}, -1, 1)
+	return len(page) > 0, err
+}

@@ -72,6 +72,9 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		}
 		insert := batch.Queue(s.sql("insert_records"), rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
 			rows.urls, rows.records, rows.sequences)
+		for _, links := range columnsOfLinks(records) {
+			batch.Queue(s.sql("insert_links"), links.prints, links.rounds, links.parts, links.lines)
+		}
 		if !s.cfg.Capture {
 			return s.pool.SendBatch(ctx, &batch).Close()
 		}
@@ -120,16 +123,20 @@ type rowColumns struct {
 	outcomes, urls, records []string
 }
 
-// columnsOfRows returns records as columns, sorted by fingerprint and round. If several
-// records have the same fingerprint and round, only the first of them is kept.
-func columnsOfRows(records []exact.Row) (r rowColumns) {
+// firstRows returns the indexes of records, sorted by fingerprint and round. If several records have the same
+// fingerprint and round, only the first of them is in the result.
+func firstRows(records []exact.Row) []int {
 	sorted := make([]int, len(records))
 	for i := range sorted {
 		sorted[i] = i
 	}
 	slices.SortStableFunc(sorted, func(a, b int) int { return compareRefs(records[a].Ref, records[b].Ref) })
-	sorted = slices.CompactFunc(sorted, func(a, b int) bool { return records[a].Ref == records[b].Ref })
-	for _, i := range sorted {
+	return slices.CompactFunc(sorted, func(a, b int) bool { return records[a].Ref == records[b].Ref })
+}
+
+// columnsOfRows returns the records of firstRows as columns.
+func columnsOfRows(records []exact.Row) (r rowColumns) {
+	for _, i := range firstRows(records) {
 		row := &records[i]
 		r.sequences = append(r.sequences, int32(i+1))
 		r.prints, r.rounds = append(r.prints, uuid(row.Fingerprint)), append(r.rounds, int64(row.Round))
@@ -138,4 +145,33 @@ func columnsOfRows(records []exact.Row) (r rowColumns) {
 		r.records = append(r.records, string(row.Record))
 	}
 	return r
+}
+
+// linkColumns has an array for each column of links.
+type linkColumns struct {
+	prints        uuids
+	rounds, parts []int32
+	lines         []string
+}
+
+// linkBytes is the size of lines after which columnsOfLinks begins other columns.
+const linkBytes = 4 << 20
+
+// columnsOfLinks returns the links of the records of firstRows, as columns for several statements, because the
+// server has the parameters of a statement in memory.
+func columnsOfLinks(records []exact.Row) (all []linkColumns) {
+	size := linkBytes
+	for _, i := range firstRows(records) {
+		row := &records[i]
+		for part, line := range row.Links {
+			if size >= linkBytes {
+				all, size = append(all, linkColumns{}), 0
+			}
+			l := &all[len(all)-1]
+			l.prints, l.rounds = append(l.prints, uuid(row.Fingerprint)), append(l.rounds, int32(row.Round))
+			l.parts, l.lines = append(l.parts, int32(part)), append(l.lines, string(line))
+			size += len(line)
+		}
+	}
+	return all
 }

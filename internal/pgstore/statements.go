@@ -23,7 +23,7 @@ var files embed.FS
 // no quotes.
 func statementsOf(crawl int) map[string]string {
 	var tables []string
-	for _, template := range []string{"crawler.exact_key", "crawler.exact_waiting", "crawler.exact_pending", "crawler.record"} {
+	for _, template := range []string{"crawler.exact_key", "crawler.exact_waiting", "crawler.exact_pending", "crawler.record", "crawler.link"} {
 		tables = append(tables, template, template+"_"+strconv.Itoa(crawl))
 	}
 	named := strings.NewReplacer(tables...)

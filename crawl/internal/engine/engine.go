@@ -70,7 +70,7 @@ type Config struct {
 	Stream  io.Writer     // also gets each record; optional
 	Save    bool          // answers are kept
 	Archive warc.Config   // Dir is not set
-	Edges   bool          // links are kept, in files beside those of records
+	Edges   bool          // links are kept, in files beside those of records, or as rows
 	// WorkerEnd returns the end of the completed records of the worker in a
 	// directory. It returns nil if no process runs there.
 	WorkerEnd func(ctx context.Context, dir string) (frontier.Position, error)

@@ -123,12 +123,12 @@ func inTemp(temp, prefix string, write func(dir string, f *os.File) error, read 
 	return read(record.Reader{Dir: dir})
 }
 
-// ErrNoLinks reports a crawl without files of links.
+// ErrNoLinks reports a crawl without files or rows of links.
 var ErrNoLinks = errors.New("no links were kept: begin a new crawl, in another directory, with --links")
 
 // EdgesOf returns the links that a crawl has kept. The argument records must be the records
-// of this crawl. EdgesOf returns an error if the crawl kept no links, or if the records are
-// not in files that can be read.
+// of this crawl. EdgesOf returns ErrNoLinks if the crawl kept no links, or if no page had one and the
+// records are rows.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:
@@ -137,6 +137,12 @@ func EdgesOf(records RecordSource) (RecordSource, error) {
 			return nil, ErrNoLinks
 		}
 		return source, nil
+	case rows:
+		source.edges = true
+		has, err := source.set.HasLinks(source.ctx)
+		if err != nil || has {
+			return source, err
+		}
 	case merged:
 		source.edges = true
 		for _, dir := range source.dirs {

@@ -22,10 +22,10 @@ type recordFiles interface {
 // outputs are the outputs of a crawl besides its frontier. The store opens them, and
 // the engine closes them after the store.
 type outputs struct {
-	Dir     string       // the directory with this process's records; empty means none
-	Sink    record.Sink  // writes to files and to the stream; nil means that no records are written
-	Archive *warc.Writer // nil means no answers are kept
-	Edges   edgeFiles    // nil means no links are kept
+	Dir     string          // the directory with this process's records; empty means none
+	Sink    record.Sink     // writes to files and to the stream; nil means that no records are written
+	Archive *warc.Writer    // nil means no answers are kept
+	Edges   record.EdgeSink // nil means no links are kept
 
 	c     *Config
 	files io.Closer   // the files of records; nil means that there are none
@@ -65,6 +65,15 @@ func (o *outputs) setRecordFiles(files recordFiles) frontier.Output {
 	tee := record.Tee{Files: files, Stream: record.NewStream(o.c.Stream)}
 	o.Sink = tee
 	return tee
+}
+
+// setRows sets the records, and the links if they are kept, as rows of a Postgres. It returns what setRecordFiles
+// returns.
+func (o *outputs) setRows(files rowFiles) frontier.Output {
+	if o.c.Edges {
+		o.Edges = files.rowSink
+	}
+	return o.setRecordFiles(files)
 }
 
 // openSides opens the files of answers in dir if save is true, and the files of links if

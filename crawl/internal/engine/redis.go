@@ -188,7 +188,7 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 			return nil, err
 		}
 		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: answers, Rows: true})
-		return w.setRecordFiles(rowFiles{rowSink{w.output}, journal}), nil
+		return w.setRows(rowFiles{newRowSink(w.output), journal}), nil
 	case w.set != nil:
 		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.setRecordFiles(journal)})
 		return w.output, nil

@@ -40,7 +40,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	output := exact.NewOutput(exact.OutputConfig{
 		Set: exact.NewBreaker(r.set, 0), Files: answers, Rows: true, Hold: r.hold,
 	})
-	r.Output = out.setRecordFiles(rowFiles{rowSink{output}, io.NopCloser(nil)})
+	r.Output = out.setRows(rowFiles{newRowSink(output), io.NopCloser(nil)})
 	return r, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -14,10 +15,24 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rowSink writes records as rows of a Postgres. A row is written before its item is
+// rowSink writes records and their links as rows of a Postgres. A row is written before its item is
 // completed, and is never deleted. rows.completed leaves out the rows of items that
-// were not completed.
-type rowSink struct{ *exact.Output }
+// were not completed. It is safe for concurrent use.
+type rowSink struct {
+	*exact.Output
+	links *sync.Map // lines of links by the *record.Record that is appended next
+}
+
+func newRowSink(output *exact.Output) rowSink { return rowSink{output, new(sync.Map)} }
+
+// AppendEdges implements record.EdgeSink. The links go with the record, in its transaction.
+func (s rowSink) AppendEdges(r *record.Record, edges []record.Edge) error {
+	lines, err := r.EdgeLines(edges)
+	if err == nil {
+		s.links.Store(r, lines)
+	}
+	return err
+}
 
 var _ recordFiles = rowFiles{}
 
@@ -27,9 +42,14 @@ func (s rowSink) Append(r *record.Record) error {
 	if err != nil {
 		return err
 	}
+	var links [][]byte
+	if lines, kept := s.links.LoadAndDelete(r); kept {
+		links = lines.([][]byte)
+	}
 	s.Output.Append(exact.Row{
 		Ref: exact.Ref{Fingerprint: r.Item, Round: uint32(r.Round)}, URL: r.URL, Fetched: r.FetchedAt,
 		Outcome: frontier.Outcome(r.Outcome), Status: r.Status, Record: bytes.TrimSuffix(line, []byte("\n")),
+		Links: links,
 	})
 	return nil
 }
@@ -42,9 +62,10 @@ type rowFiles struct {
 
 // rows are the records of a crawl in Postgres.
 type rows struct {
-	ctx  context.Context // of the caller that reads
-	set  *pgstore.Store
-	skip map[exact.Ref]bool // rows of items that are not finished
+	ctx   context.Context // of the caller that reads
+	set   *pgstore.Store
+	skip  map[exact.Ref]bool // rows of items that are not finished
+	edges bool               // read the links of the records instead
 	// latest leaves out the rows of a URL that have a later round. It must not be set together with skip.
 	latest bool
 }
@@ -55,12 +76,8 @@ var _ RecordSource = rows{}
 func (r rows) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		enough := errors.New("enough")
-		each := r.set.EachRecord
-		if r.latest {
-			each = r.set.EachLatestRecord
-		}
-		err := each(r.ctx, func(row exact.Row) error {
-			if !r.skip[row.Ref] && !yield(append(row.Record, '\n'), nil) {
+		err := r.each(func(page exact.Ref, line []byte) error {
+			if !r.skip[page] && !yield(append(line, '\n'), nil) {
 				return enough
 			}
 			return nil
@@ -69,6 +86,18 @@ func (r rows) Lines() iter.Seq2[[]byte, error] {
 			yield(nil, err)
 		}
 	}
+}
+
+// each calls the function visit for the lines of records or of links.
+func (r rows) each(visit func(page exact.Ref, line []byte) error) error {
+	record := func(row exact.Row) error { return visit(row.Ref, row.Record) }
+	switch {
+	case r.edges:
+		return r.set.EachLinks(r.ctx, visit)
+	case r.latest:
+		return r.set.EachLatestRecord(r.ctx, record)
+	}
+	return r.set.EachRecord(r.ctx, record)
 }
 
 // Trail implements RecordSource.

@@ -18,8 +18,6 @@ func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
 		errs = append(errs, errors.New("--sink postgres needs --postgres"))
-	case o.crawl.Fixed.Sink == "postgres" && o.crawl.Records.Links:
-		errs = append(errs, errors.New("--links needs records in files: leave out --sink postgres"))
 	case o.crawl.Fixed.Sink != "postgres" && o.postgres != "" && o.redis == "":
 		errs = append(errs, errors.New("--postgres without --redis needs --sink postgres: the exact keys of a crawl in a directory are there"))
 	}

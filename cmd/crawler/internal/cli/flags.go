@@ -93,7 +93,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	sizeOf(f, &o.crawl.Records.RotateBytes, "rotate", 1<<30, "begin another pages.jsonl beyond this size")
 	f.BoolVar(&o.crawl.Records.Compress, "compress", false, "compress closed record files with zstd")
-	f.BoolVar(&o.crawl.Records.Links, "links", false, "keep the links of pages in DIR/links.jsonl, for crawler links")
+	f.BoolVar(&o.crawl.Records.Links, "links", false, "keep the links of pages, in DIR/links.jsonl or in Postgres, for crawler links")
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 

@@ -1,16 +1,21 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
 // brokenSite starts a site with broken links: four pages link to /gone, and one to a URL with a long path. Its sitemap
@@ -88,6 +93,88 @@ func TestBrokenTargetsAreCounted(t *testing.T) {
 		}
 		if whole := strings.Contains(shown, long); whole != (width == 200) {
 			t.Errorf("a terminal of %d columns shows the long URL uncut: %t", width, whole)
+		}
+	}
+}
+
+// TestLinksOfEachStore: the reports about links are the same, whether a crawl is in a directory or in Redis, and
+// whether its records are in files or rows of a Postgres. Deleting the crawl deletes the rows.
+func TestLinksOfEachStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	database, server := servers.Postgres(t, servers.PostgresOptions{}), servers.Redis(t, servers.RedisOptions{})
+	inPostgres := []string{"--postgres", database.DSN()}
+	connectTo := brokenSite(t)
+	var want []string
+	for _, c := range []struct {
+		name  string
+		at    []string
+		rows  bool
+		count int // of workers
+	}{
+		{"directory", []string{"--dir", "files"}, false, 1},
+		{"directory, rows", []string{"--dir", "rows"}, true, 1},
+		{"Redis", []string{"--redis", server.URL(), "--name", "files"}, false, 2},
+		{"Redis, rows", []string{"--redis", server.URL(), "--name", "rows"}, true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			crawl := slices.Concat([]string{"crawl", "--links", "--sitemaps", "--delay", "0", "--urls", "1000", "--connect-to", connectTo}, c.at)
+			if c.rows {
+				c.at = append(c.at, inPostgres...)
+				crawl = slices.Concat(crawl, inPostgres, []string{"--sink", "postgres"})
+			}
+			var errs [2]bytes.Buffer
+			var ends []<-chan int
+			for n := range c.count {
+				ends = append(ends, started(&errs[n], append(crawl, "http://a.test/")...))
+			}
+			for n, end := range ends {
+				if code := <-end; code != exitOK {
+					t.Fatalf("worker %d: exit code %d: %s", n, code, &errs[n])
+				}
+			}
+			var got []string
+			for _, report := range [][]string{
+				{}, {"--to", "http://a.test/gone"}, {"--broken", "--columns", "pages,status,target"}, {"--broken", "--all"},
+				{"--redirects"}, {"--canonical"}, {"--graph", "csv"}, {"--graph", "gexf"},
+			} {
+				lines := slices.Collect(strings.Lines(must(t, slices.Concat([]string{"links"}, report, c.at)...)))
+				for i, line := range lines {
+					lines[i] = regexp.MustCompile(`edge id="[0-9]+"`).ReplaceAllString(line, "edge")
+				}
+				slices.Sort(lines)
+				got = append(got, strings.Join(report, " ")+"\n"+strings.Join(lines, ""))
+			}
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if n := strings.Count(got[0], `"kind":"a"`); n != 9 {
+				t.Errorf("%d links of pages, want 9: %s", n, got[0])
+			}
+		})
+	}
+	must(t, slices.Concat([]string{"delete", "--yes", "--redis", server.URL(), "--name", "rows"}, inPostgres)...)
+	if code, _, errs := run(t, "", slices.Concat([]string{"links", "--redis", server.URL(), "--name", "rows"}, inPostgres)...); code == exitOK {
+		t.Errorf("links of a deleted crawl: exit code %d: %s", code, errs)
+	}
+}
+
+// TestNoLinksInPostgres: a crawl without --links has no links, and a crawl whose pages have none is no fault.
+func TestNoLinksInPostgres(t *testing.T) {
+	t.Chdir(t.TempDir())
+	database := servers.Postgres(t, servers.PostgresOptions{})
+	connectTo := brokenSite(t)
+	for _, c := range []struct {
+		flags []string
+		code  int
+	}{{nil, exitNotKept}, {[]string{"--links"}, exitOK}} {
+		at := []string{"--dir", fmt.Sprint("c", len(c.flags)), "--postgres", database.DSN()}
+		crawl := slices.Concat([]string{"crawl", "--sink", "postgres", "--delay", "0", "--urls", "1000", "--connect-to", connectTo}, at, c.flags)
+		must(t, append(crawl, "http://a.test/sitemap.xml")...)
+		if code, out, errs := run(t, "", append([]string{"links"}, at...)...); code != c.code || out != "" {
+			t.Errorf("links of a crawl with %q: exit code %d, want %d: %s%s", c.flags, code, c.code, out, errs)
 		}
 	}
 }
