@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -52,6 +53,61 @@ func TestSharedLinksKilled(t *testing.T) {
 		t.Fatalf("crawler links: exit code %d\n%s", links.code, links.stderr)
 	}
 	checkLinks(t, web, parse(t, written), []byte(links.stdout))
+}
+
+// TestPostgresLinksKilled is TestSharedLinksKilled with records and links in Postgres, which is killed, too.
+func TestPostgresLinksKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	web := hardWeb(t, seed)
+	r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 29)), "postgres", "--links")
+	r.points = exactPoints(r.rng)
+	r.killEvery, r.mostKills = 2*time.Second, sized(2, 20)
+	blows := r.strike(web, 1, sized(60, 700), func() error {
+		if err := r.database.Kill(); err != nil {
+			return err
+		}
+		return r.database.Restart()
+	})
+	r.work(sized(2, 4))
+	judgeBlows(t, blows, 1)
+	links := r.ask("links")
+	if links.code != 0 {
+		t.Fatalf("crawler links: exit code %d\n%s", links.code, links.stderr)
+	}
+	checkLinks(t, web, parse(t, r.export()), []byte(links.stdout))
+}
+
+// TestLocalPostgresLinksKilled is TestLinksKilled with records and links in Postgres. The process dies before, between
+// and after the commit of Postgres and that of the frontier.
+func TestLocalPostgresLinksKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 30))
+	web := hardWeb(t, seed)
+	database := servers.Postgres(t, servers.PostgresOptions{FSync: true})
+	rows := []string{"--postgres", database.DSN()}
+	c := newCrawl(t, slices.Concat(hardFlags(web), rows, []string{"--links", "--sink", "postgres"}, web.Seeds())...)
+	var kills []kill
+	for range sized(1, 5) {
+		for _, point := range []string{"recorded", "finished", "commit", "committed"} { // before, between and after the two commits
+			kills = append(kills, kill{point: point, times: 1 + rng.IntN(sized(5, 20))})
+		}
+		kills = append(kills, kill{requests: 1 + rng.IntN(sized(60, 600))})
+	}
+	for _, k := range kills {
+		c.runAndKill(web, k)
+	}
+	c.finish()
+	figure(t, "kills", "%d: %v", len(kills), kills)
+	ask := func(args ...string) []byte {
+		e := command(t, crawlerBinary(t), slices.Concat(args, rows, []string{"--dir", c.dir})...).wait()
+		if e.code != 0 {
+			t.Fatalf("crawler %s: exit code %d\n%s", args[0], e.code, e.stderr)
+		}
+		return []byte(e.stdout)
+	}
+	checkLinks(t, web, parse(t, ask("output", "--all-rounds")), ask("links"))
 }
 
 // checkLinks compares the links of a crawl with the real links of the pages that have
