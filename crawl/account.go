@@ -141,7 +141,7 @@ func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
 	if dir != "" {
-		r.Records = engine.RecordsIn(dir)
+		r.Records = recordsIn(dir)
 		r.Answers = answersIn(dir)
 	}
 	if err := Promises(stats); err != nil {
@@ -374,6 +374,15 @@ func (ses *session) noneReached(r *Result) bool {
 	failed := r.Stats.Outcomes[frontier.Network] + r.Stats.Outcomes[frontier.HostDead]
 	p := ses.worker.Progress()
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
+}
+
+// recordsIn returns the newest file of records in dir, or "" if the records are not in files.
+func recordsIn(dir string) string {
+	name := engine.RecordsIn(dir)
+	if _, err := os.Stat(name); err != nil {
+		return ""
+	}
+	return name
 }
 
 // answersIn returns the folder of the answers that the crawl in dir has kept, or ""

@@ -38,7 +38,7 @@ type Report struct {
 	Retries   uint64   `json:"retries"` // how often a URL was queued again after a failed attempt
 	Delayed   uint64   `json:"delayed"` // queued URLs that wait for another attempt
 	Hosts     uint64   `json:"hosts"`   // hosts with queued or leased URLs
-	Records   string   `json:"records"` // path of the file of records
+	Records   string   `json:"records"` // path of the file of records; empty if they are in Postgres, or on other machines
 	// MissingRecords is the number of records that were lost from their files. The user
 	// has accepted the loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`

@@ -279,6 +279,9 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) || !strings.Contains(out, `"fields":{"links":["http://a.test/`) {
 		t.Errorf("output prints %s, want 9 URLs or more, with WARC files and fields", out)
 	}
+	if out := must(t, append([]string{"report"}, beside...)...); strings.Contains(out, "pages.jsonl") {
+		t.Errorf("report names a file of records, which are in Postgres: %s", out)
+	}
 	if out := must(t, append([]string{"status", "--audit"}, beside...)...); !strings.Contains(out, "the books balance\n") {
 		t.Errorf("audit prints %s, want that the books balance", out)
 	}
