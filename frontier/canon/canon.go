@@ -34,7 +34,7 @@
 //     removed if the strip list matches them;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
-// The form of a host that is not ASCII depends on the version of Unicode: see Tables.
+// The form of a host that is not ASCII follows one version of Unicode: see Tables.
 //
 // The form is a fixed point: canon(canon(x)) = canon(x). Package net/url parses it
 // without a change, so the request line contains URL.Path byte for byte.

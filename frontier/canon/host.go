@@ -107,6 +107,9 @@ func domainToASCII(domain string) (string, error) {
 		if !utf8.ValidString(domain) {
 			return "", errEscape
 		}
+		if strings.ContainsFunc(domain, isLater) {
+			return "", errIDNA
+		}
 		var err error
 		if result, err = unicodeToASCII(strings.Map(amend, domain)); err != nil || hidesACE(result) {
 			return "", errIDNA
@@ -130,8 +133,7 @@ func domainToASCII(domain string) (string, error) {
 
 // amend maps the characters that Unicode 15.1 to 17 map differently from Unicode
 // 15.0: the capital ß, capital letters whose small letters were added to Unicode later,
-// five ideographs, and format characters, which later versions drop. With Go 1.26,
-// x/net/idna has the tables of Unicode 15.0.
+// five ideographs, and format characters, which later versions drop. See Tables.
 func amend(r rune) rune {
 	switch {
 	case r < 0x04C0:
