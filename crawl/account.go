@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -115,7 +114,8 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
-		r.RefusedByForm, r.FullHosts = last.RefusedByForm, last.FullHosts
+		r.ScriptSeeds = last.ScriptSeeds
+		r.RefusedByForm, r.FullHosts, r.Denied = last.RefusedByForm, last.FullHosts, last.Denied
 	}
 	ses.latestResults(ctx, r, stats)
 	return r, ses.measure(ctx, r, stats, 0, probe)
@@ -239,6 +239,9 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)
 	}
 	m.latestResults(ctx, r.Report, r.Stats)
+	if m.addDenied(ctx, r); r.Report.Denied != nil {
+		r.Report.End += ": every seed was denied"
+	}
 	probe := max(min(probeAtEnd, r.Took/100), time.Millisecond)
 	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, probe); err != nil {
 		return err
@@ -334,32 +337,6 @@ func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth 
 		f.Layers = append(f.Layers, of)
 	}
 	return f
-}
-
-// latestResults replaces the results of all rounds by those of the last round of each URL. It does
-// nothing if that would take too long, or if this process may not reach all records.
-func (ses *session) latestResults(ctx context.Context, r *report.Report, stats frontier.Stats) {
-	if !r.AllRounds || stats.Records > seedsAtEnd || ses.Redis != nil && ses.Fixed.Sink != sinkPostgres {
-		return
-	}
-	outcomes := make(map[frontier.Outcome]uint64)
-	records, err := ses.engine.CommittedRecords(ctx)
-	if err == nil {
-		err = engine.Selection{Once: true}.Read(ctx, records, func(lines record.Lines) error {
-			for line, err := range parsed[record.Record](lines) {
-				if err != nil {
-					return err
-				}
-				outcomes[frontier.Outcome(line.Outcome)]++
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		ses.Logger.Debug("results of the last rounds not counted", slog.Any("err", err))
-		return
-	}
-	r.Results, r.AllRounds = report.ResultsOf(outcomes), false
 }
 
 // noneReached reports whether a run ended without an answer from any seed's host.

@@ -22,6 +22,8 @@ type totals struct {
 	Version int                `json:"version"`
 	Hosts   fetcher.HostCounts `json:"hosts"`
 	Kept    Kept               `json:"kept"`
+
+	ScriptSeeds fetcher.ScriptSeeds `json:"script_seeds"`
 }
 
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
@@ -46,6 +48,8 @@ func (m *monitor) totals() totals {
 	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	all.Hosts.Merge(m.before.Hosts)
 	m.worker.Hosts(all.Hosts.Merge)
+	all.ScriptSeeds = m.before.ScriptSeeds
+	all.ScriptSeeds.Add(m.worker.ScriptSeeds())
 	all.Kept = m.before.Kept
 	all.Kept.add(m.kept(m.worker.Progress().Pages))
 	return all
@@ -55,7 +59,11 @@ func (m *monitor) totals() totals {
 // top hosts and the most frequent causes of errors.
 func (m *monitor) topHosts(r *report.Report) {
 	r.NotTaken, r.FullHosts = m.notTaken(), m.fullHosts()
-	all := m.totals().Hosts
+	totals := m.totals()
+	if totals.ScriptSeeds.Count > 0 {
+		r.ScriptSeeds = (*report.ScriptSeeds)(&totals.ScriptSeeds)
+	}
+	all := totals.Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {
 		r.Top = &report.TopHosts{
 			Pages: report.HostCounts(run.Pages, topHosts), Errors: report.HostCounts(run.Errors, topHosts),

@@ -37,6 +37,44 @@ type tally struct {
 	outcomes map[frontier.Outcome]uint64
 	last     *LastError // nil means that no attempt has failed
 	byForm   map[frontier.Reason]Refused
+
+	scriptSeeds ScriptSeeds
+}
+
+// ScriptSeeds are seeds whose content scripts may build: see record.Record.MayNeedJS. The crawler
+// finds no links in them.
+type ScriptSeeds struct {
+	Count uint64   `json:"count"`
+	URLs  []string `json:"urls"` // of the first ones, at most ten
+}
+
+// Add adds other to s. URLs that s names already, because they were fetched again, are not counted twice.
+func (s *ScriptSeeds) Add(other ScriptSeeds) {
+	const most = 10
+	s.Count += other.Count
+	urls := slices.Clone(s.URLs)
+	for _, url := range other.URLs {
+		if slices.Contains(urls, url) {
+			s.Count--
+		} else if len(urls) < most {
+			urls = append(urls, url)
+		}
+	}
+	s.URLs = urls
+}
+
+// countScriptSeed counts a seed whose content scripts may build.
+func (t *tally) countScriptSeed(url string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scriptSeeds.Add(ScriptSeeds{1, []string{url}})
+}
+
+// ScriptSeeds returns the seeds that this worker has fetched and whose content scripts may build.
+func (c *Crawl) ScriptSeeds() ScriptSeeds {
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
+	return c.tally.scriptSeeds
 }
 
 // hostsCounted and causesCounted are the sizes of a worker's sketches. A topk.Sketch counts

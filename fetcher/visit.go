@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -46,6 +47,9 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
 		h.tally.countNotTaken(v.lack)
+		if v.scriptSeed {
+			h.tally.countScriptSeed(item.URL)
+		}
 		if done.Page {
 			h.tally.pages.Add(1)
 			h.tally.count(h.tally.hosts.Pages, item.Host, 1)
@@ -178,6 +182,9 @@ type visited struct {
 	edges     []record.Edge // all links, for Config.Edges
 	edgeBytes int64
 	edgesCut  bool // edges lacks links for which there was no memory
+
+	// scriptSeed reports that the page is a seed, or the target of one, whose content scripts may build.
+	scriptSeed bool
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -366,6 +373,8 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		page.document = document
 		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
 		links.refuse(frontier.ReasonTooMany, document.TooMany)
+		r.MayNeedJS = document.MayNeedJS && answer.Status == http.StatusOK && !answer.Truncated && answer.Cut == nil
+		v.scriptSeed = r.MayNeedJS && v.item.Depth == 0
 		v.addEdges(document)
 		links.addDocument(document, nofollow)
 	}

@@ -64,7 +64,7 @@ func TestResultsAreListed(t *testing.T) {
 		allRounds    bool // after a retry, all rounds are counted, because records can be on other machines
 	}{
 		"directory":            {flags: []string{"--dir", "a b.crawl"}, links: []string{"--links"}},
-		"directory and rows":   {flags: append([]string{"--dir", "c.crawl"}, rows...)},
+		"directory and rows":   {flags: append([]string{"--dir", "c.crawl"}, rows...), links: []string{"--links"}},
 		"Redis":                {flags: shared("usual"), links: []string{"--links"}, allRounds: true},
 		"Redis, own directory": {flags: append(shared("own"), "--dir", filepath.Join("workers", "one")), allRounds: true},
 		"Redis and rows":       {flags: append(shared("rows"), rows...)},
@@ -143,6 +143,62 @@ func TestResultsAreListed(t *testing.T) {
 			out, _ := run("", append([]string{"report", "--probe", "1ms"}, location(c.flags)...)...)
 			expect("report", counts(out), want, 3)
 		})
+	}
+}
+
+// TestSeedOfEachStore: the exit code of a crawl whose only seed is denied does not depend on where its
+// URLs and its records are. A seed that may need JavaScript is named, and the printed command lists it.
+func TestSeedOfEachStore(t *testing.T) {
+	redis, postgres := servers.Redis(t, servers.RedisOptions{}), servers.Postgres(t, servers.PostgresOptions{})
+	addr := listen(t, func(l net.Listener) error {
+		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/robots.txt":
+				fmt.Fprint(w, "User-agent: *\nDisallow: /secret\n")
+			case "/denied":
+				w.WriteHeader(http.StatusForbidden)
+			case "/app":
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprint(w, `<div id="root"></div><script src="/main.js"></script>`)
+			}
+		}))
+	})
+	t.Setenv("PGUSER", "postgres") // no command shows the user of a URL
+	rows := []string{"--sink", "postgres", "--postgres", strings.Replace(postgres.DSN(), "postgres@", "", 1)}
+	shared := func(name string) []string { return []string{"--redis", redis.URL(), "--name", name} }
+	list := regexp.MustCompile(`(?m)^  JavaScript\? +(crawler .*)$`)
+	for _, page := range []string{"denied", "secret", "fine", "app"} {
+		for name, flags := range map[string][]string{
+			"directory": {"--dir", "a.crawl"}, "directory and rows": append([]string{"--dir", "b.crawl"}, rows...),
+			"Redis": shared("files-" + page), "Redis and rows": append(shared("rows-"+page), rows...),
+		} {
+			t.Run(page+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				for range 2 { // the second run has nothing to do
+					cmd := exec.Command("crawler", append(append([]string{"crawl", "--delay", "0", "--allow-private"}, flags...), "http://"+addr+"/"+page)...)
+					variable, value := smallFilter()
+					cmd.Dir, cmd.Env = dir, append(os.Environ(), variable+"="+value)
+					said, _ := cmd.CombinedOutput()
+					code, names := cmd.ProcessState.ExitCode(), strings.Contains(string(said), "crawler:   http://"+addr+"/"+page+": ")
+					if denied := page == "denied" || page == "secret"; denied != (code == 8) || denied != names || !denied && code != 0 {
+						t.Errorf("exit code %d, want 8 and the URL if it is denied, otherwise 0:\n%s", code, said)
+					}
+					command := list.FindStringSubmatch(string(said))
+					if (command != nil) != (page == "app") {
+						t.Fatalf("/%s: the line about JavaScript is %q:\n%s", page, command, said)
+					}
+					if command == nil {
+						continue
+					}
+					cmd = exec.Command("sh", "-c", command[1])
+					cmd.Dir = dir
+					if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), addr+"/app") {
+						t.Errorf("%s: %v, want the record of /app:\n%s", command[1], err, out)
+					}
+				}
+			})
+		}
 	}
 }
 

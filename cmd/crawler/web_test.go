@@ -102,6 +102,13 @@ func (o *oddWeb) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "image/png")
 	case r.URL.Path == "/nothing":
 		http.NotFound(w, r)
+	case strings.HasPrefix(r.URL.Path, "/status/"):
+		status, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/status/"))
+		w.WriteHeader(status)
+	case r.URL.Path == "/app":
+		fmt.Fprint(w, `<title>App</title><div id="root"></div><script type="module" src="/main.js"></script>`)
+	case r.URL.Path == "/moved":
+		http.Redirect(w, r, "/status/403", http.StatusFound)
 	case r.URL.Path == "/mute": // until the client closes the connection
 		select {
 		case <-r.Context().Done():

@@ -34,11 +34,14 @@ type Report struct {
 	// counted in each of them if AllRounds is set, and otherwise in its last one.
 	Results   []Result `json:"results,omitempty"`
 	AllRounds bool     `json:"all_rounds,omitempty"`
-	Pages     uint64   `json:"pages"`   // answers, which --max-pages limits
-	Retries   uint64   `json:"retries"` // how often a URL was queued again after a failed attempt
-	Delayed   uint64   `json:"delayed"` // queued URLs that wait for another attempt
-	Hosts     uint64   `json:"hosts"`   // hosts with queued or leased URLs
-	Records   string   `json:"records"` // path of the file of records; empty if they are in Postgres, or on other machines
+	// Denied are seeds that the server refused or robots.txt forbids, at most MostDenied. It is nil
+	// unless this is so for every seed of the crawl.
+	Denied  []DeniedSeed `json:"denied_seeds,omitempty"`
+	Pages   uint64       `json:"pages"`   // answers, which --max-pages limits
+	Retries uint64       `json:"retries"` // how often a URL was queued again after a failed attempt
+	Delayed uint64       `json:"delayed"` // queued URLs that wait for another attempt
+	Hosts   uint64       `json:"hosts"`   // hosts with queued or leased URLs
+	Records string       `json:"records"` // path of the file of records; empty if they are in Postgres, or on other machines
 	// MissingRecords is the number of records that were lost from their files. The user
 	// has accepted the loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
@@ -55,13 +58,15 @@ type Report struct {
 	Errors []CauseCount `json:"errors_by_cause,omitempty"`
 	// NotTaken counts the finished pages of the whole crawl whose fields and text were not
 	// taken, by the reason that their records have.
-	NotTaken  []CauseCount    `json:"not_taken,omitempty"`
-	FullHosts FullHosts       `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
-	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
-	Filter    *Filter         `json:"filter,omitempty"`
-	FPR       *FalsePositives `json:"false_positives,omitempty"`
-	Exact     *Exact          `json:"exact,omitempty"`
-	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
+	NotTaken []CauseCount `json:"not_taken,omitempty"`
+	// ScriptSeeds are seeds of the whole crawl that may need JavaScript; nil means that there are none.
+	ScriptSeeds *ScriptSeeds    `json:"script_seeds,omitempty"`
+	FullHosts   FullHosts       `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
+	LastError   *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
+	Filter      *Filter         `json:"filter,omitempty"`
+	FPR         *FalsePositives `json:"false_positives,omitempty"`
+	Exact       *Exact          `json:"exact,omitempty"`
+	Relays      []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
 // Exact is the account of exact URLs, which are stored in rows of their own. For all other
@@ -110,6 +115,23 @@ type Seeds struct {
 	Added   uint64 `json:"added"`
 	Known   uint64 `json:"known"`
 	Refused uint64 `json:"refused"`
+}
+
+// MostDenied is the maximum number of seeds in Report.Denied.
+const MostDenied = 10
+
+// DeniedSeed is a seed, or the target to which it redirects, that must not be crawled.
+type DeniedSeed struct {
+	URL    string `json:"url"`
+	Status int    `json:"status,omitempty"` // 401, 403, 429 or 451; 0 means that robots.txt forbids the URL
+	Why    string `json:"why,omitempty"`    // the error in the record
+}
+
+// ScriptSeeds are seeds that have a script, no link and hardly any text, so that they may need
+// JavaScript, which the crawler does not run.
+type ScriptSeeds struct {
+	Count uint64   `json:"count"`
+	URLs  []string `json:"urls"` // of the first ones, at most ten
 }
 
 // RefusedURL is a URL that was refused because it looks like a URL of a trap.

@@ -27,6 +27,17 @@ func TestEachOutcomeHasOneKind(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", outcome, diff)
 		}
 	}
+	for _, o := range frontier.Outcomes {
+		var kinds []ResultKind
+		for _, r := range ResultsOf(map[frontier.Outcome]uint64{o.Outcome: 1}) {
+			if r.Kind != Broken {
+				kinds = append(kinds, r.Kind)
+			}
+		}
+		if len(kinds) != 1 {
+			t.Errorf("%s is of the kinds %q, want one", o.Outcome, kinds)
+		}
+	}
 	got := ResultsOf(map[frontier.Outcome]uint64{frontier.Network: 1, frontier.HostDead: 2, frontier.ServerError: 4})
 	want := []Result{
 		{Status5xx, 4, "outcome = server_error"}, {NoAnswer, 3, "outcome = network or outcome = host_dead"},

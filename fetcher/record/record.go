@@ -40,7 +40,8 @@ type Record struct {
 	Truncated    bool      `json:"truncated,omitempty"`
 	Digest       string    `json:"digest,omitempty"` // sha256:HEX of the part of the body that was kept
 	Title        string    `json:"title,omitempty"`
-	Canonical    string    `json:"canonical,omitempty"` // rel=canonical
+	Canonical    string    `json:"canonical,omitempty"`           // rel=canonical
+	MayNeedJS    bool      `json:"may_need_javascript,omitempty"` // see extract.Page.MayNeedJS
 	LinksFound   uint64    `json:"links_found"`
 	LinksAdded   uint64    `json:"links_added"`
 	RedirectTo   string    `json:"redirect_to,omitempty"`

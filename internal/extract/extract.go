@@ -90,6 +90,10 @@ type Page struct {
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 
+	// MayNeedJS reports that scripts may build the content of the page: the page has a script, hardly
+	// any text or a request for JavaScript, and no link of <a>, <area> or a frame.
+	MayNeedJS bool
+
 	// TooMany counts references beyond Options.MaxLinks or MaxLinkBytes, repeated ones again. A
 	// text that ends because it got no memory counts as one.
 	TooMany int
@@ -138,6 +142,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 		page.holdText(-page.textHeld)
 		found, query = page.readBody(body, better, isXML(contentType))
 	}
+	page.MayNeedJS = !page.textCut && !found.hasLink() && mayNeedScript(page.text)
 	if opt.Resolving != nil {
 		opt.Resolving()
 	}

@@ -19,6 +19,7 @@ const (
 	exitUnreached = 4   // no seed answered
 	exitNotKept   = 6   // the question needs data that was not kept, or not of all pages
 	exitHostLimit = 7   // nothing is left to fetch, but --max-per-host refused URLs
+	exitDenied    = 8   // the server refused every seed, or robots.txt forbids it
 	exitInt       = 130 // interrupted, state saved
 	exitTerm      = 143 // terminated, state saved
 )
@@ -27,10 +28,11 @@ const exitCodesText = `Exit codes:
   0    the frontier is empty, or a limit was reached
   1    could not go on, or a promise is broken, or events of a dead worker are not delivered
   2    command line or config: every fault is listed
-  3    no seed could be fetched: all were refused, or forbidden by robots.txt
+  3    no seed could be fetched: all were refused
   4    no seed could be reached: no name, no connection, no valid certificate, or no answer in time
   6    links, output, diff: the crawl has not kept the data, or not of all pages; the rest is printed
   7    URLs were refused because their hosts have reached --max-per-host; the rest was crawled
+  8    no seed may be crawled: the servers refused them (401, 403, 429, 451), or robots.txt forbids them
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 

@@ -3,10 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
+
+// resultLine is the form of a line of results: kind, number and command.
+const resultLine = "  %-12s %7s  %s"
 
 // lister makes the commands that list the records of a crawl.
 type lister struct {
@@ -37,7 +41,6 @@ func (l *lister) write(w io.Writer, r *report.Report) error {
 	if _, err := fmt.Fprintln(w, title+":"); err != nil {
 		return err
 	}
-	const line = "  %-12s %7s  %s\n"
 	for _, result := range r.Results {
 		label, list := string(result.Kind), output
 		if result.Kind == report.Forbidden {
@@ -46,17 +49,17 @@ func (l *lister) write(w io.Writer, r *report.Report) error {
 		if result.Kind == report.Broken {
 			list += " --referrers"
 		}
-		if _, err := fmt.Fprintf(w, line, label, human.Commas(result.Count), list+" --where "+shellQuote(result.Where)); err != nil {
+		if _, err := fmt.Fprintf(w, resultLine+"\n", label, human.Commas(result.Count), list+" --where "+shellQuote(result.Where)); err != nil {
 			return err
 		}
 		if result.Kind == report.Broken && l.links {
-			if _, err := fmt.Fprintf(w, line, "broken links", "", l.command("links")+" --broken"); err != nil {
+			if _, err := fmt.Fprintf(w, resultLine+"\n", "broken links", "", l.command("links")+" --broken"); err != nil {
 				return err
 			}
 		}
 	}
-	if l.names == nil {
-		return nil
+	if err := l.writeScriptSeeds(w, r, output); err != nil || l.names == nil {
+		return err
 	}
 	for _, note := range l.names.connectionNotes() {
 		if _, err := fmt.Fprintf(w, "  # %s\n", human.Printable(note)); err != nil {
@@ -64,6 +67,28 @@ func (l *lister) write(w io.Writer, r *report.Report) error {
 		}
 	}
 	return nil
+}
+
+// writeScriptSeeds names the seeds that may need JavaScript. The argument output is the command that
+// prints records.
+func (l *lister) writeScriptSeeds(w io.Writer, r *report.Report, output string) error {
+	if r.ScriptSeeds == nil {
+		return nil
+	}
+	which := "seeds that may need JavaScript, which the crawler does not run"
+	if r.ScriptSeeds.Count == 1 {
+		which = "this seed may need JavaScript, which the crawler does not run"
+	}
+	lines := []string{fmt.Sprintf(resultLine, "JavaScript?", "", output+" --where 'may_need_javascript = true'"),
+		which + " (a script, but no link and little text):"}
+	for _, url := range r.ScriptSeeds.URLs {
+		lines = append(lines, "  "+human.Printable(url))
+	}
+	if more := r.ScriptSeeds.Count - uint64(len(r.ScriptSeeds.URLs)); more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %s more", human.Commas(more)))
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
 }
 
 // writeResults prints the results of a run that has ended, as its last lines.

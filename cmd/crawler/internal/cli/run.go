@@ -133,6 +133,8 @@ func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 		return &exitError{signalCode(ctx), nil}
 	case result.Unreached != nil:
 		return &exitError{exitUnreached, result.Unreached}
+	case result.Report.Denied != nil:
+		return &exitError{exitDenied, r.denied(result.Report)}
 	case result.Stats.Pages == 0 && result.End == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
 	}

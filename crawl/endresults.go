@@ -1,0 +1,103 @@
+package crawl
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// eachLatest calls the function each with the latest record of each URL. It reads no records and returns
+// false if there are so many that this would take too long.
+func (ses *session) eachLatest(ctx context.Context, stats frontier.Stats, each func(*record.Record)) (read bool) {
+	if stats.Records > seedsAtEnd {
+		return false
+	}
+	records, err := ses.engine.CommittedRecords(ctx)
+	if err == nil {
+		err = engine.Selection{Once: true}.Read(ctx, records, func(lines record.Lines) error {
+			for r, err := range parsed[record.Record](lines) {
+				if err != nil {
+					return err
+				}
+				each(&r)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ses.Logger.Debug("records not read at the end of the run", slog.Any("err", err))
+	}
+	return err == nil
+}
+
+// latestResults replaces the results of all rounds by those of the last round of each URL. It does
+// nothing if that would take too long, or if records can be on other machines.
+func (ses *session) latestResults(ctx context.Context, r *report.Report, stats frontier.Stats) {
+	if !r.AllRounds || ses.Redis != nil && ses.Fixed.Sink != sinkPostgres {
+		return
+	}
+	outcomes := make(map[frontier.Outcome]uint64)
+	if ses.eachLatest(ctx, stats, func(r *record.Record) { outcomes[frontier.Outcome(r.Outcome)]++ }) {
+		r.Results, r.AllRounds = report.ResultsOf(outcomes), false
+	}
+}
+
+// addDenied sets Report.Denied if the server refused every seed, or robots.txt forbids it. It reads the
+// records only if no URL of the crawl has another answer than an error or a redirect.
+func (ses *session) addDenied(ctx context.Context, r *Result) {
+	if r.End == fetcher.Stopped || r.Stats.Queued+r.Stats.Leased > 0 || !mayBeDenied(r.Report.Results) {
+		return
+	}
+	var denied []report.DeniedSeed
+	var all, count, finished uint64
+	read := ses.eachLatest(ctx, r.Stats, func(r *record.Record) {
+		all++
+		switch {
+		case isDenial(r):
+			count++
+			if len(denied) < report.MostDenied {
+				denied = append(denied, report.DeniedSeed{URL: r.URL, Status: r.Status, Why: r.Error})
+			}
+		case r.Outcome == string(frontier.Redirect):
+			count++
+		}
+	})
+	for _, n := range r.Stats.Outcomes {
+		finished += n
+	}
+	// In a crawl of many workers, other records can be on other machines.
+	if read && count == all && (r.Stats.Repeats > 0 || all == finished) {
+		r.Report.Denied = denied
+	}
+}
+
+// mayBeDenied reports whether all results are redirects, errors of the client and URLs that robots.txt
+// forbids, and not only redirects.
+func mayBeDenied(results []report.Result) bool {
+	some := false
+	for _, r := range results {
+		switch r.Kind {
+		case report.Status4xx, report.Forbidden:
+			some = true
+		case report.Status3xx, report.Broken:
+		default:
+			return false
+		}
+	}
+	return some
+}
+
+// isDenial reports whether a URL was not fetched because robots.txt forbids it or the server refuses it.
+func isDenial(r *record.Record) bool {
+	return r.Outcome == string(frontier.Robots) || slices.Contains(denials, r.Status)
+}
+
+// denials are the statuses with which a server refuses a client, whatever page it asks for.
+var denials = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons}
