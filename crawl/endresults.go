@@ -49,41 +49,46 @@ func (ses *session) latestResults(ctx context.Context, r *report.Report, stats f
 	}
 }
 
-// addDenied sets Report.Denied if the server refused every seed, or robots.txt forbids it. It reads the
-// records only if no URL of the crawl has another answer than an error or a redirect.
+// addDenied sets Report.Denied if the server refused every seed, or robots.txt forbids it, and no page was
+// found in a sitemap either. It reads the records only if there may be no page.
 func (ses *session) addDenied(ctx context.Context, r *Result) {
-	if r.End == fetcher.Stopped || r.Stats.Queued+r.Stats.Leased > 0 || !mayBeDenied(r.Report.Results) {
+	if r.End == fetcher.Stopped || r.Stats.Queued+r.Stats.Leased > 0 || !ses.mayBeDenied(r.Report.Results) {
 		return
 	}
-	var denied []report.DeniedSeed
-	var all, count, finished uint64
+	var denied report.DeniedSeeds
+	var all, finished uint64
+	other := false // a seed has another result, or there is a page
 	read := ses.eachLatest(ctx, r.Stats, func(r *record.Record) {
 		all++
+		isSeed := r.Depth == 0 && r.Class != frontier.Sitemap.String()
 		switch {
-		case isDenial(r):
-			count++
-			if len(denied) < report.MostDenied {
-				denied = append(denied, report.DeniedSeed{URL: r.URL, Status: r.Status, Why: r.Error})
-			}
-		case r.Outcome == string(frontier.Redirect):
-			count++
+		case isDenial(r) && isSeed:
+			denied.Add(report.DeniedSeed{URL: r.URL, Status: r.Status, Why: r.Error})
+		case isDenial(r), r.Outcome == string(frontier.Redirect), r.Class == frontier.Sitemap.String():
+		case isSeed, r.Outcome == string(frontier.OK):
+			other = true
 		}
 	})
 	for _, n := range r.Stats.Outcomes {
 		finished += n
 	}
 	// In a crawl of many workers, other records can be on other machines.
-	if read && count == all && (r.Stats.Repeats > 0 || all == finished) {
-		r.Report.Denied = denied
+	if read && denied.Count > 0 && !other && (r.Stats.Repeats > 0 || all == finished) {
+		r.Report.Denied = &denied
 	}
 }
 
-// mayBeDenied reports whether all results are redirects, errors of the client and URLs that robots.txt
-// forbids, and not only redirects.
-func mayBeDenied(results []report.Result) bool {
+// mayBeDenied reports whether all results are redirects, errors of the client, URLs that robots.txt
+// forbids, and perhaps sitemaps. It returns false if they are only redirects and sitemaps.
+func (ses *session) mayBeDenied(results []report.Result) bool {
+	const mostSitemaps = 100
 	some := false
 	for _, r := range results {
 		switch r.Kind {
+		case report.Status2xx:
+			if ses.Fixed.Sitemaps != On || r.Count > mostSitemaps {
+				return false
+			}
 		case report.Status4xx, report.Forbidden:
 			some = true
 		case report.Status3xx, report.Broken:

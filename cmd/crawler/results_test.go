@@ -154,7 +154,11 @@ func TestSeedOfEachStore(t *testing.T) {
 		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/robots.txt":
-				fmt.Fprint(w, "User-agent: *\nDisallow: /secret\n")
+				fmt.Fprintf(w, "User-agent: *\nDisallow: /secret\nSitemap: http://%[1]s/map.xml\nSitemap: http://%[1]s/none.xml\n", r.Host)
+			case "/map.xml":
+				fmt.Fprintf(w, `<urlset><url><loc>http://%s/denied</loc></url></urlset>`, r.Host)
+			case "/none.xml":
+				w.WriteHeader(http.StatusNotFound)
 			case "/denied":
 				w.WriteHeader(http.StatusForbidden)
 			case "/app":
@@ -169,7 +173,7 @@ func TestSeedOfEachStore(t *testing.T) {
 	list := regexp.MustCompile(`(?m)^  JavaScript\? +(crawler .*)$`)
 	for _, page := range []string{"denied", "secret", "fine", "app"} {
 		for name, flags := range map[string][]string{
-			"directory": {"--dir", "a.crawl"}, "directory and rows": append([]string{"--dir", "b.crawl"}, rows...),
+			"directory": {"--dir", "a.crawl"}, "sitemaps": {"--dir", "c.crawl", "--sitemaps"}, "directory and rows": append([]string{"--dir", "b.crawl"}, rows...),
 			"Redis": shared("files-" + page), "Redis and rows": append(shared("rows-"+page), rows...),
 		} {
 			t.Run(page+"/"+name, func(t *testing.T) {

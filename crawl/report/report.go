@@ -34,9 +34,9 @@ type Report struct {
 	// counted in each of them if AllRounds is set, and otherwise in its last one.
 	Results   []Result `json:"results,omitempty"`
 	AllRounds bool     `json:"all_rounds,omitempty"`
-	// Denied are seeds that the server refused or robots.txt forbids, at most MostDenied. It is nil
-	// unless this is so for every seed of the crawl.
-	Denied  []DeniedSeed `json:"denied_seeds,omitempty"`
+	// Denied are the seeds that the server refused or robots.txt forbids. It is nil unless this is so
+	// for every seed of the crawl.
+	Denied  *DeniedSeeds `json:"denied_seeds,omitempty"`
 	Pages   uint64       `json:"pages"`   // answers, which --max-pages limits
 	Retries uint64       `json:"retries"` // how often a URL was queued again after a failed attempt
 	Delayed uint64       `json:"delayed"` // queued URLs that wait for another attempt
@@ -117,8 +117,19 @@ type Seeds struct {
 	Refused uint64 `json:"refused"`
 }
 
-// MostDenied is the maximum number of seeds in Report.Denied.
-const MostDenied = 10
+// DeniedSeeds are seeds that must not be crawled.
+type DeniedSeeds struct {
+	Count uint64       `json:"count"`
+	Seeds []DeniedSeed `json:"seeds"` // the first ones, at most ten
+}
+
+// Add adds a seed.
+func (d *DeniedSeeds) Add(seed DeniedSeed) {
+	const most = 10
+	if d.Count++; len(d.Seeds) < most {
+		d.Seeds = append(d.Seeds, seed)
+	}
+}
 
 // DeniedSeed is a seed, or the target to which it redirects, that must not be crawled.
 type DeniedSeed struct {

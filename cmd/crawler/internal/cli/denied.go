@@ -14,24 +14,19 @@ import (
 // robots.txt. It names the seeds, what the servers answered and what can be done.
 func (r *running) denied(result *report.Report) error {
 	lines := []string{"no seed may be crawled:"}
-	all, advice := uint64(0), []string(nil)
-	for _, kind := range result.Results {
-		if kind.Kind == report.Status4xx || kind.Kind == report.Forbidden {
-			all += kind.Count
-		}
-	}
-	for _, seed := range result.Denied {
+	var advice []string
+	for _, seed := range result.Denied.Seeds {
 		lines = append(lines, "  "+human.Printable(seed.URL)+": "+deniedWords(seed))
 		if help := deniedAdvice[seed.Status]; !strings.Contains(strings.Join(advice, "\n"), help) {
 			advice = append(advice, help)
 		}
 	}
-	if more := all - min(all, uint64(len(result.Denied))); more > 0 {
+	if more := result.Denied.Count - uint64(len(result.Denied.Seeds)); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %s more", human.Commas(more)))
 	}
 	lines = append(lines, advice...)
 	if r.Redis == nil {
-		lines = append(lines, "when that has changed: "+r.command("retry")+" --where "+shellQuote("outcome = "+"robots or status >= 400")+", then crawl again")
+		lines = append(lines, "when that has changed: "+r.command("retry")+" --where "+shellQuote("outcome = robots or status >= 400")+", then crawl again")
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }
