@@ -1,10 +1,12 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,7 +170,19 @@ func (h *holding) next(stop context.Context) bool {
 	if len(h.pending) == 0 {
 		h.undefer()
 	}
+	h.preferUntried()
 	return len(h.pending) > 0 && !h.over()
+}
+
+// preferUntried sorts the pending items by their attempts while the host fails. Otherwise a few
+// URLs that are never answered, each tried several times, would be taken for a dead host.
+func (h *holding) preferUntried() {
+	h.mu.Lock()
+	failing := h.host.Failures() > 0
+	h.mu.Unlock()
+	if failing && len(h.pending) > 1 {
+		slices.SortStableFunc(h.pending, func(a, b frontier.Item) int { return cmp.Compare(a.Attempts, b.Attempts) })
+	}
 }
 
 // over reports whether the lease was lost, or the store or the archive failed. After that, no

@@ -376,3 +376,29 @@ func TestOwnDelayOfHost(t *testing.T) {
 		})
 	})
 }
+
+// TestUnansweredURLsDoNotKillHost: two URLs that are never answered are not taken for a dead host if
+// others of the host are found meanwhile.
+func TestUnansweredURLsDoNotKillHost(t *testing.T) {
+	for _, atOnce := range []int{1, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			reset := reply{broken: errBroken}
+			answers := map[string]reply{"http://h.test/a": reset, "http://h.test/b": reset}
+			var refs []string
+			for i := range 40 {
+				refs = append(refs, fmt.Sprintf("http://h.test/%d", i))
+				answers[refs[i]] = page("x")
+			}
+			late := links(refs...)
+			late.wait = 5 * time.Second
+			answers["http://other.test/"] = late
+			w := newWorld(t, pages(answers))
+			cfg := w.config()
+			cfg.HostConcurrency, cfg.Rules = atOnce, anywhere
+			w.crawl(cfg, "http://h.test/a", "http://h.test/b", "http://other.test/")
+			if stats := w.stats(); stats.Outcomes[frontier.OK] != 41 || stats.Outcomes[frontier.Network] != 2 {
+				t.Errorf("%d at once: outcomes %v, want 41 ok and 2 network", atOnce, stats.Outcomes)
+			}
+		})
+	}
+}
