@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
 // TestHostilePages crawls pages that are made to take far more memory than they have bytes, and
@@ -23,6 +25,8 @@ func TestHostilePages(t *testing.T) {
 	}{
 		"links": {sized(20, 60), answerLinks(t), []string{"--max-depth", "1"}},
 		"edges": {sized(20, 60), answerLinks(t), []string{"--max-depth", "1", "--links"}},
+		"rows": {sized(20, 60), answerLinks(t), []string{"--max-depth", "1", "--links", "--sink", "postgres",
+			"--postgres", servers.Postgres(t, servers.PostgresOptions{}).DSN()}},
 		"rules": {sized(100, 3000), answerRules, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
