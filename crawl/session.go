@@ -19,13 +19,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// session is an open crawl: its frontier, its outputs and a worker.
+// session is an open crawl: its frontier and its outputs, and a worker unless it only looks.
 type session struct {
 	*plan
 	backend engine.Backend
 	dir     string // contains this process's records, the socket and the report; empty means none
 	engine  *engine.Engine
-	worker  *fetcher.Crawl
+	worker  *fetcher.Crawl // nil if the session only looks
 
 	feeding atomic.Int64  // calls of Feed that are not done yet
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
@@ -53,6 +53,9 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 	})
 	if p.Redis == nil {
 		ses.dir = p.Dir
+	}
+	if purpose == engine.Look {
+		return ses, nil
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
