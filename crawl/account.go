@@ -137,7 +137,8 @@ func stateOf(running bool, stats frontier.Stats) string {
 func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	r := &report.Report{
 		Version: report.Version, Crawl: crawl, Made: time.Now().UTC().Truncate(time.Millisecond),
-		Books: stats.Books, Outcomes: stats.Outcomes, Results: report.ResultsOf(stats.Outcomes), AllRounds: stats.Repeats > 0, Pages: stats.Pages, Retries: stats.Retries,
+		Books: stats.Books, Outcomes: stats.Outcomes, Results: report.ResultsOf(stats.Outcomes), AllRounds: stats.Repeats > 0,
+		Checks: report.ChecksOf(&stats), Pages: stats.Pages, Retries: stats.Retries,
 		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
 	if dir != "" {

@@ -71,19 +71,21 @@ type Config struct {
 	// Without it, Open returns a *MissingError.
 	Anyway bool
 
-	Concurrency int           // hosts that get requests at once; 0 means that the crawl finds the best number
-	MaxPages    uint64        // end after this number of answers in the whole crawl; 0 means no limit
-	MaxTime     time.Duration // end Run after this time; 0 means no limit
-	MaxQueued   uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
-	Rate        float64       // requests per second of this process; 0 means no limit
-	Bandwidth   int64         // bytes of answers per second that this process receives, on average; 0 means no limit
-	Retries     int           // further attempts after the first one has failed; 0 means 3, fetcher.NoRetries means none
-	Grace       time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
-	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
-	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
-	DeadAfter   int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, politeness.NeverDead means never
-	Memory      int64         // bytes for all that is made of answers; 0 means 128 MiB
-	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
+	Concurrency   int           // hosts that get requests at once; 0 means that the crawl finds the best number
+	MaxPages      uint64        // end after this number of answers in the whole crawl; 0 means no limit
+	MaxTime       time.Duration // end Run after this time; 0 means no limit
+	MaxQueued     uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
+	Rate          float64       // requests per second of this process; 0 means no limit
+	Bandwidth     int64         // bytes of answers per second that this process receives, on average; 0 means no limit
+	CheckExternal bool          // check each link that leads out of the scope once: see fetcher.Config
+	MaxExternal   int           // most URLs that are checked in the whole crawl, or NoLimit; 0 means 10,000
+	Retries       int           // further attempts after the first one has failed; 0 means 3, fetcher.NoRetries means none
+	Grace         time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
+	Backoff       time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
+	BackoffMax    time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
+	DeadAfter     int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, politeness.NeverDead means never
+	Memory        int64         // bytes for all that is made of answers; 0 means 128 MiB
+	Cache         int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
 
 	// Fields are extracted from HTML pages into Record.Fields. docs/reference/fields.md
 	// describes them. With Fields or Text, the crawl parses each page into a document.

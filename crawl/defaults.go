@@ -56,6 +56,8 @@ func (c *Config) defaults() []setting {
 		{headerSetting, "[]", (*publicHeaders)(&r.Headers)},
 		{agentSetting, "crawler/" + Version(), (*agent)(&c.Agent)},
 		{"contact", "", (*words)(&c.Contact)},
+		{"check-external", "false", (*yes)(&c.CheckExternal)},
+		{"max-external", "10k", number{field: &c.MaxExternal, noLimit: "0", short: true}},
 		{"max-queued", "0", (*human.Count)(&c.MaxQueued)},
 		{"redis-wait", "0", number{field: &c.Wait}},
 	}

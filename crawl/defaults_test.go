@@ -36,6 +36,7 @@ func setEvery(t *testing.T, c *Config) {
 	c.Fields = []FieldGroup{{Fields: []string{"price=.price"}}, {URL: "/p/", Fields: []string{"name=h1"}}}
 	c.Rate, c.Bandwidth, c.Backoff, c.BackoffMax, c.DeadAfter = 12.5, 1<<20, 2*time.Second, time.Minute, 9
 	c.Retries, c.MaxQueued, c.Wait = -1, 5000, 1
+	c.CheckExternal, c.MaxExternal = true, 500
 	c.Requests = get.Config{
 		Headers: http.Header{"Accept-Language": {"de"}}, Types: []string{"*"}, Timeout: 5 * time.Second, HeaderTimeout: 4 * time.Second,
 		MinRate: get.NoMinRate, MaxBodyBytes: 1 << 20,

@@ -66,6 +66,7 @@ func (t hostTable) match(key string) *Host {
 
 // limits returns the settings that the store applies to a host key.
 func (t hostTable) limits(key string) frontier.HostLimits {
+	key, _ = frontier.Checked(key)
 	if h := t.match(key); h != nil {
 		return frontier.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}
 	}

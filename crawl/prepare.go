@@ -114,6 +114,8 @@ var savedAnswers = []string{"none", "html", "all"}
 const (
 	defaultMemory = 128 << 20
 	defaultGrace  = 30 * time.Second
+
+	defaultMaxExternal = 10_000
 )
 
 // limit converts a limit of Fixed for other packages, in which 0 means no limit.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Rechecked counts the URLs that Recheck was given.
@@ -74,6 +75,14 @@ var classes = []frontier.Class{frontier.Bulk, frontier.Exact, frontier.Sitemap, 
 // finishedItem returns the item of a record.
 func finishedItem(r *record.Record) (item frontier.Finished, err error) {
 	item.URL, item.Host, item.Depth, item.Round = r.URL, r.Host, uint16(r.Depth), uint32(r.Round)
+	if r.Check != "" {
+		form, _ := canon.New(canon.Options{}) // the host does not depend on the options
+		url, err := form.Parse(r.URL)
+		if err != nil {
+			return item, fmt.Errorf("the record of %s: %w", r.URL, err)
+		}
+		item.URL, item.Host = frontier.CheckURL(r.URL), frontier.CheckHost(canon.Domain(url.Host()))
+	}
 	if r.Class != "" {
 		i := slices.IndexFunc(classes, func(c frontier.Class) bool { return c.String() == r.Class })
 		if i < 0 {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
+		CheckExternal: p.CheckExternal, MaxExternal: limit(cmp.Or(p.MaxExternal, defaultMaxExternal)),
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
 		Edges: ses.edges(), Fields: p.fields, Text: p.Text,
 		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,

@@ -50,7 +50,7 @@ type Config struct {
 	Scope frontier.Scope
 	// SeedHosts admits the host keys of seeds to Scope (see frontier.SeedHost). Then Scope is required.
 	SeedHosts bool
-	Quota     frontier.Quota // required if Rules.MaxHosts is set, unless Rules.Scope is canon.ScopeHost
+	Quota     frontier.Quota // required with MaxExternal, or if Rules.MaxHosts is set and Rules.Scope is not canon.ScopeHost
 	Client    *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
@@ -101,6 +101,14 @@ type Config struct {
 	// Assets also queues what pages embed: images, styles, scripts. Client must accept
 	// their content types.
 	Assets bool
+
+	// CheckExternal checks each link that leads out of the scope once: whether its URL answers. The
+	// record of a check has its result. Links with rel=nofollow, and those that Rules.Exclude
+	// matches, are not checked. With Rules.Scope canon.ScopeAny no link leads out.
+	CheckExternal bool
+	// MaxExternal is the maximum number of URLs that are checked in the whole crawl; 0 means no
+	// limit. With a limit, Quota is required.
+	MaxExternal uint64
 
 	// Memory limits the bytes of what the worker makes of answers and holds at once: bodies,
 	// documents, links, data, and results that wait for the store.
@@ -172,7 +180,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
-	missing(c.Quota == nil && c.Rules.BoundsHosts(), "Quota")
+	missing(c.Quota == nil && (c.Rules.BoundsHosts() || c.CheckExternal && c.MaxExternal > 0), "Quota")
 	missing(c.Sink == nil && (c.Archive != nil || c.Edges != nil), "Sink")
 	private := c.SeedOrigins || c.SeedHosts || c.Client != nil && c.sendsPrivate()
 	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")

@@ -90,12 +90,16 @@ func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 
 // rulesOf returns the rules for a host key, with all defaults set.
 func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
-	rules, policy := c.cfg.Hosts(host), c.cfg.Politeness
+	plain, isCheck := frontier.Checked(host)
+	rules, policy := c.cfg.Hosts(plain), c.cfg.Politeness
 	if rules.Politeness != nil {
 		policy, _ = rules.Politeness.WithDefaults()
 	}
 	if rules.HostConcurrency == 0 {
 		rules.HostConcurrency = c.cfg.HostConcurrency
+	}
+	if isCheck {
+		return checkRules(rules, policy)
 	}
 	return rules, policy
 }
@@ -216,6 +220,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	}
 	if item.Deliveries >= frontier.MaxDeliveries {
 		return 0, h.conclude(1, frontier.WorkerLost, "its workers died over it")
+	}
+	if frontier.IsCheck(item.URL) {
+		return h.stepCheck(stop, item)
 	}
 	url, err := h.cfg.Canon.Parse(item.URL)
 	if err != nil {

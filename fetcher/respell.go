@@ -72,7 +72,7 @@ func (e *robotsError) Error() string { return "robots.txt: " + e.rule }
 func (v *visited) askAgain() frontier.Completion {
 	spelling := v.next
 	v.next = ""
-	end, err := v.beginAgain()
+	end, err := v.beginAgain(v.turn(forever))
 	if err != nil {
 		return v.giveBack()
 	}
@@ -85,27 +85,26 @@ func (v *visited) askAgain() frontier.Completion {
 	return v.completion(err)
 }
 
-// beginAgain waits until the visit may make another request. It waits for the host's delay while
-// it has no slot and no share of the rate.
-func (v *visited) beginAgain() (end func(), err error) {
+// beginAgain waits until a request that continues earlier ones may be made. It waits for the
+// host's delay while it has no slot and no share of the rate.
+func (h *holding) beginAgain(next turn) (end func(), err error) {
 	select {
-	case v.asks <- struct{}{}:
-	case <-v.stopping.Done():
+	case h.asks <- struct{}{}:
+	case <-h.stopping.Done():
 		return nil, errStop
 	}
-	next := v.turn(forever)
 	for {
 		wait, err := next(false)
 		if err != nil {
-			<-v.asks
+			<-h.asks
 			return nil, err
 		}
 		if wait == 0 {
-			return v.beginRequest(v.stopping, next)
+			return h.beginRequest(h.stopping, next)
 		}
-		pause(v.stopping, wait)
-		if v.stopping.Err() != nil {
-			<-v.asks
+		pause(h.stopping, wait)
+		if h.stopping.Err() != nil {
+			<-h.asks
 			return nil, errStop
 		}
 	}
@@ -147,6 +146,7 @@ func (v *visited) withEarlier(done frontier.Completion) frontier.Completion {
 	if v.before == nil || done.Disposition != frontier.Finish {
 		return done
 	}
+	v.before.addChecks()
 	if v.before.err != nil {
 		return v.giveBackAfter(v.before.err)
 	}

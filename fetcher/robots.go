@@ -143,14 +143,10 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		}
 		next, follow := h.robotsTarget(target, answer, hop)
 		if !follow {
-			if h.backlog.grow(h.hard, share, parseFactor*int64(len(answer.Body))) != nil || !h.takeReader() {
-				answer.Release()
-				return errStop
+			slower, err := h.takeRobots(origin, answer, share)
+			if err != nil {
+				return err
 			}
-			slower := h.noteRobots(origin, answer)
-			<-h.readers
-			answer.Release()
-			h.noteRules(origin)
 			share.Release()
 			if err := h.offerSitemaps(origin); err != nil {
 				return err
@@ -169,6 +165,19 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		}
 		target, patience = next, forever // a later attempt would have to repeat the first hops, and wait here again
 	}
+}
+
+// takeRobots parses an answer, stores it in the origin's state, and releases it. It reports whether
+// the host's delay became longer. Its error is errStop.
+func (h *holding) takeRobots(origin string, answer *get.Response, share *budget.Share) (slower bool, err error) {
+	defer answer.Release()
+	if h.backlog.grow(h.hard, share, parseFactor*int64(len(answer.Body))) != nil || !h.takeReader() {
+		return false, errStop
+	}
+	slower = h.noteRobots(origin, answer)
+	<-h.readers
+	h.noteRules(origin)
+	return slower, nil
 }
 
 // robotsTarget returns the target of a redirect, and whether it is followed.

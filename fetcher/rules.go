@@ -23,6 +23,8 @@ type linkSet struct {
 	found       exact.Found    // how the links were found
 	class       frontier.Class // Sitemap if the links are sitemaps and not pages
 	depth, hops int
+	listing     bool        // the links are the URLs of a sitemap, and not checked if they lead out
+	outside     []canon.URL // links that lead out, to be checked; see addChecks
 	offers      []frontier.Offer
 	bytes       int // of the URLs in offers and details
 	refused     map[frontier.Reason]uint64
@@ -107,10 +109,11 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 
 // add offers a link, or refuses it if found says that the rules refuse it.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
-	if found.Answer == follow.Refuses {
-		l.refuseLink(url, &found)
-	} else {
+	switch {
+	case found.Answer != follow.Refuses:
 		l.push(url, priority)
+	case !l.leadsOut(url, &found):
+		l.refuseLink(url, &found)
 	}
 }
 

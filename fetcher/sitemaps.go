@@ -124,8 +124,8 @@ func (h *holding) takeListing(stop context.Context, class frontier.Class) (done 
 // the target of a redirect.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
-	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
-	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
+	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap, listing: true}
+	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap, listing: true}
 	early := earlyLinks{visited: v}
 	bases := xmlBases{canon: v.cfg.Canon, url: v.url}
 	reading := v.hold(sitemapChunks) && v.beginParsing()
@@ -190,6 +190,11 @@ type earlyLinks struct {
 //
 // The body stays in memory during the call, so it counts towards the backlog.
 func (e *earlyLinks) offer(l *linkSet) {
+	l.addChecks()
+	if l.err != nil {
+		e.failed = true
+		return
+	}
 	body := min(int64(cap(e.answer.Body)), e.backlog.most/2) // one large body must not stop all requests
 	e.backlog.add(body)
 	defer e.backlog.add(-body)

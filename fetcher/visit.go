@@ -194,6 +194,13 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
 	}
+	if url, isCheck := frontier.Checked(item.URL); isCheck {
+		r.URL = url
+		r.Host, _ = frontier.Checked(item.Host)
+		if parsed, err := h.cfg.Canon.Parse(url); err == nil {
+			r.Host = h.cfg.Canon.HostKey(parsed)
+		}
+	}
 	if item.Class > frontier.Listed {
 		// This class belongs to a rule of Config.Exact, and has the name of the rule.
 		r.Class = h.exact.Name(item.Class)
@@ -211,7 +218,11 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 // Its function Record writes r to Config.Sink.
 func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	r.Outcome = string(outcome)
-	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0}
+	isCheck := frontier.IsCheck(item.URL)
+	if isCheck {
+		r.Check = outcome.CheckResult()
+	}
+	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0 && !isCheck}
 	if h.cfg.Sink != nil {
 		c.Record = func(links frontier.LinkCounts) error {
 			stage.Record.Begin()
@@ -230,6 +241,9 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why string) frontier.Completion {
 	r := h.newRecord(item, time.Now())
 	r.Error = why
+	if frontier.IsCheck(item.URL) {
+		outcome = frontier.CheckUnknown
+	}
 	return h.finished(item, outcome, r)
 }
 
@@ -468,6 +482,9 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 func (v *visited) withLinks(done frontier.Completion, links *linkSet) frontier.Completion {
 	if done.Disposition != frontier.Finish {
 		return done
+	}
+	if links.addChecks(); links.err != nil {
+		return v.giveBackAfter(links.err)
 	}
 	done.Links, done.Refused = links.offers, links.refusals()
 	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)

@@ -149,7 +149,7 @@ type LeaseRequest struct {
 	Worker   string    // the caller's name in status output
 	IDs      []LeaseID // new ids, one for each host that the caller wants
 	InFlight int       // how many requests the caller sends to one host at the same time; 0 means 1
-	MaxPages uint64    // no item is leased that could make Stats.Pages exceed MaxPages; 0 means no limit
+	MaxPages uint64    // no item is leased that could make Stats.Pages exceed MaxPages, apart from checks; 0 means no limit
 }
 
 // Grant is the answer to a LeaseRequest.
@@ -161,10 +161,11 @@ type Grant struct {
 	// Empty reports that no item is queued, delayed or leased. The crawl is over
 	// unless a caller adds URLs.
 	Empty bool
-	// Limited reports that MaxPages prevents further leases. Leased items count
-	// towards the limit, even if they later produce no page.
+	// Limited reports that MaxPages prevents further leases, apart from those of checks
+	// (see CheckURL). Leased items count towards the limit, even if they later produce no page.
 	Limited bool
-	// Reached reports that the crawl has MaxPages pages. After that, Limited stays true.
+	// Reached reports that the crawl has MaxPages pages, and no check is queued or leased.
+	// After that, Limited stays true.
 	Reached bool
 	// Paused reports that Control.Pause has stopped leasing.
 	Paused bool

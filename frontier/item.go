@@ -192,6 +192,7 @@ const (
 	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
 	ReasonDropped   Reason = "dropped"              // the OnPage function of the library's user dropped it
 	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
+	ReasonExternal  Reason = "max_external"         // outside --scope, and more than --max-external
 )
 
 // MaxURLBytes is the length of the longest canonical URL that a frontier accepts.

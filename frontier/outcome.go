@@ -14,6 +14,11 @@ const (
 	Type        Outcome = "type"         // an unwanted content type; the body was not read
 	Coding      Outcome = "coding"       // the body cannot be unpacked: its content coding is unknown, or not what was sent
 
+	// The outcomes of checks, which are Done (see CheckURL).
+	CheckOK      Outcome = "check_ok"      // 2xx, after redirects
+	CheckBroken  Outcome = "check_broken"  // 404, 410, no such host, a refused connection, or a certificate that is not valid
+	CheckUnknown Outcome = "check_unknown" // any other answer, none in time, or forbidden by robots.txt
+
 	ServerError Outcome = "server_error" // 5xx, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
@@ -32,6 +37,7 @@ var Outcomes = [...]struct {
 	{OK, "o", Done}, {Redirect, "r", Done}, {ClientError, "c", Done}, {Robots, "b", Done}, {Address, "a", Done}, {Type, "t", Done},
 	{ServerError, "s", Failed}, {Throttled, "l", Failed}, {Network, "n", Failed}, {HostDead, "h", Failed}, {WorkerLost, "w", Failed},
 	{Handler, "e", Failed}, {Coding, "p", Done},
+	{CheckOK, "k", Done}, {CheckBroken, "x", Done}, {CheckUnknown, "u", Done},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides

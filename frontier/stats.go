@@ -48,6 +48,7 @@ func (b Books) Balance() error {
 // Stats are the counters of a crawl at one moment.
 type Stats struct {
 	Books
+	Checks   Checks             `json:"checks,omitzero"`
 	Pages    uint64             `json:"pages"`    // completions with Page
 	Retries  uint64             `json:"retries"`  // completions with Disposition Retry
 	Records  uint64             `json:"records"`  // records written
@@ -73,6 +74,23 @@ type Stats struct {
 	// MissingRecords is the number of Records that are missing from the files, if
 	// the user has accepted this loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
+}
+
+// Balance returns nil if the books and the checks balance. Otherwise the error has all terms of
+// the wrong sum.
+func (s *Stats) Balance() error {
+	if err := s.Books.Balance(); err != nil {
+		return err
+	}
+	n, done := s.Checks, uint64(0)
+	for _, o := range CheckOutcomes() {
+		done += s.Outcomes[o]
+	}
+	if n.Waiting()+done != n.Added {
+		return fmt.Errorf("frontier: added checks are %d, but queued %d + leased %d + finished %d = %d",
+			n.Added, n.Queued, n.Leased, done, n.Waiting()+done)
+	}
+	return nil
 }
 
 // ShadowStats compare the filter with an exact sample of all URLs, one in
@@ -125,6 +143,7 @@ type Audit struct {
 	Leased   uint64
 	Done     uint64
 	Failed   uint64
+	Checks   Checks // Queued and Leased only, which are part of the fields above
 	Hosts    uint64 // hosts with queued or leased items
 	Added    float64
 	AddedErr float64  // standard error of Added; both are +Inf if the filter is full

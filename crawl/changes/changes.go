@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/table"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Change is a URL whose page has changed. It has the values before and after the change.
@@ -152,6 +153,9 @@ func pagesOf(lines table.Lines) iter.Seq2[page, error] {
 				if err = json.Unmarshal(line, &p); err != nil {
 					err = fmt.Errorf("changes: record %d: %w", n, err)
 				}
+			}
+			if err == nil && frontier.Outcome(p.Outcome).IsCheck() {
+				continue // not a page of the crawl
 			}
 			if !yield(p, err) || err != nil {
 				return

@@ -48,7 +48,9 @@ func short(got *[]string) func(iter.Seq2[Change, error]) error {
 // TestBetween: each kind of change is named, and of each URL its highest round counts.
 func TestBetween(t *testing.T) {
 	moved, canonical := page1("moved", 0, 1, 301, ""), page1("canonical", 0, 1, 200, "")
-	before := linesOf(t, page1("same", 0, 1, 200, "x"), page1("gone", 0, 1, 200, "g"), page1("title", 1, 3, 200, "old"),
+	checked := page1("same", 2, 2, 404, "") // a check is no page
+	checked.Outcome, checked.Check = "check_broken", "broken"
+	before := linesOf(t, checked, page1("same", 0, 1, 200, "x"), page1("gone", 0, 1, 200, "g"), page1("title", 1, 3, 200, "old"),
 		page1("title", 0, 1, 500, "older"), page1("status", 0, 1, 200, ""), moved, canonical)
 	moved.RedirectTo, canonical.Canonical = "there", "other"
 	after := linesOf(t, moved, canonical, page1("new", 0, 5, 404, "n"), page1("title", 0, 5, 200, "now"), page1("same", 0, 5, 200, "x"),

@@ -4,7 +4,9 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"math"
 
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -35,7 +37,7 @@ type BrokenLink struct {
 // want.
 func isBroken(outcome string) bool {
 	switch frontier.Outcome(outcome) {
-	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
+	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.CheckBroken:
 		return true
 	}
 	return false
@@ -159,8 +161,8 @@ func (s Source) broken(limit int) iter.Seq2[*brokenTargets, error] {
 				if !isBroken(r.Outcome) || !in(part, r.URL) {
 					continue
 				}
-				if old := some.targets[r.URL]; old == nil || old.round < r.Round {
-					some.targets[r.URL] = &target{round: r.Round, status: r.Status, outcome: r.Outcome, why: r.Error}
+				if old, round := some.targets[r.URL], roundOf(&r); old == nil || old.round < round {
+					some.targets[r.URL] = &target{round: round, status: r.Status, outcome: r.Outcome, why: r.Error}
 				}
 				for part == 0 && len(some.targets) > limit {
 					parts *= 2
@@ -175,16 +177,25 @@ func (s Source) broken(limit int) iter.Seq2[*brokenTargets, error] {
 	}
 }
 
+// roundOf returns the round of a record. The rounds of a check (see frontier.CheckURL) come before those
+// of a page, so that the page counts if a URL was checked and crawled.
+func roundOf(r *record.Record) int {
+	if r.Check != "" {
+		return r.Round - math.MaxInt32
+	}
+	return r.Round
+}
+
 // settle removes the targets whose last record is not broken, and sets the last rounds.
 func (b *brokenTargets) settle(s Source) error {
 	for r, err := range s.Records() {
 		if err != nil {
 			return err
 		}
-		if old := b.targets[r.URL]; old != nil && old.round < r.Round {
+		if old := b.targets[r.URL]; old != nil && old.round < roundOf(&r) {
 			delete(b.targets, r.URL)
 		}
-		if r.Round == 0 {
+		if r.Round == 0 || r.Check != "" {
 			continue
 		}
 		if key := keyOf(r.URL); r.Round > b.last[key] {

@@ -35,7 +35,7 @@ func (s Source) Chains(minHops int) iter.Seq2[Chain, error] {
 				return
 			}
 			hop, is := next[r.URL]
-			if !is || hop.round != r.Round || led[r.URL] && !(way[r.URL].loop && way[r.URL].last == r.URL) {
+			if !is || hop.round != r.Round || r.Check != "" || led[r.URL] && !(way[r.URL].loop && way[r.URL].last == r.URL) {
 				continue
 			}
 			to := way[r.URL]
@@ -68,7 +68,7 @@ func (s Source) redirects() (next map[string]hop, ends map[string]target, err er
 		if err != nil {
 			return nil, nil, err
 		}
-		if old, known := next[r.URL]; r.RedirectTo != "" && (!known || old.round < r.Round) {
+		if old, known := next[r.URL]; r.RedirectTo != "" && r.Check == "" && (!known || old.round < r.Round) {
 			next[r.URL] = hop{r.Round, r.RedirectTo}
 		}
 	}
@@ -79,6 +79,7 @@ func (s Source) redirects() (next map[string]hop, ends map[string]target, err er
 		if err != nil {
 			return nil, nil, err
 		}
+		r.Round = max(roundOf(&r), 0) // a check is as good as none of the later rounds
 		if old, wanted := ends[r.URL]; wanted && old.round < r.Round {
 			ends[r.URL] = target{round: r.Round, status: r.Status, outcome: r.Outcome, why: r.Error}
 		}

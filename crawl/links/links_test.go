@@ -80,6 +80,30 @@ func TestBrokenByLastRound(t *testing.T) {
 	}
 }
 
+// TestBrokenChecks: of the links that lead out, those whose check is broken are reported. If a URL was
+// crawled too, in whatever order, its page counts.
+func TestBrokenChecks(t *testing.T) {
+	check := func(url, result string, status, round int) record.Record {
+		return record.Record{URL: url, Outcome: "check_" + result, Check: result, Status: status, Round: round, RedirectTo: "ok"}
+	}
+	s := source([]record.Record{
+		page("ok", "ok", 200, 0), check("fine", "ok", 200, 0), check("gone", "broken", 404, 0), check("wall", "unknown", 403, 0),
+		check("page", "broken", 404, 3), page("page", "ok", 200, 0), page("worse", "client_error", 410, 0), check("worse", "ok", 200, 1),
+		check("healed", "broken", 404, 0), check("healed", "ok", 200, 1),
+	}, "ok>fine", "ok>gone", "ok>wall", "ok>page", "ok>worse", "ok>healed", "page>gone")
+	var got []string
+	for _, b := range all(t, s.BrokenLinks()) {
+		got = append(got, fmt.Sprint(b.Source, ">", b.Target, " ", b.Status, " ", b.Outcome))
+	}
+	want := []string{"ok>gone 404 check_broken", "ok>worse 410 client_error", "page>gone 404 check_broken"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if chains := all(t, s.Chains(1)); len(chains) > 0 {
+		t.Errorf("checks are in the chains %+v", chains)
+	}
+}
+
 // TestBrokenLinksOfLastRound: Broken leaves out a link that a page had only before its last
 // round.
 func TestBrokenLinksOfLastRound(t *testing.T) {

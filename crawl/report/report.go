@@ -1,10 +1,13 @@
 package report
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
@@ -37,6 +40,7 @@ type Report struct {
 	// Denied are the seeds that the server refused or robots.txt forbids. It is nil unless this is so
 	// for every seed of the crawl.
 	Denied  *DeniedSeeds `json:"denied_seeds,omitempty"`
+	Checks  *Checks      `json:"checks,omitempty"`
 	Pages   uint64       `json:"pages"`   // answers, which --max-pages limits
 	Retries uint64       `json:"retries"` // how often a URL was queued again after a failed attempt
 	Delayed uint64       `json:"delayed"` // queued URLs that wait for another attempt
@@ -67,6 +71,47 @@ type Report struct {
 	FPR         *FalsePositives `json:"false_positives,omitempty"`
 	Exact       *Exact          `json:"exact,omitempty"`
 	Relays      []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
+}
+
+// Checks is the account of links that lead out of the scope. Books counts the checks too.
+type Checks struct {
+	frontier.Checks
+	OK      uint64 `json:"ok"`
+	Broken  uint64 `json:"broken"`
+	Unknown uint64 `json:"unknown"`
+	// NotChecked counts links that lead out and were not checked. A URL can be the target of several.
+	NotChecked uint64 `json:"not_checked"`
+}
+
+// ChecksOf returns the account of a crawl with these counters, or nil if no link leads out.
+func ChecksOf(stats *frontier.Stats) *Checks {
+	c := Checks{
+		Checks: stats.Checks, NotChecked: stats.Refused[frontier.ReasonScope] + stats.Refused[frontier.ReasonExternal],
+		OK: stats.Outcomes[frontier.CheckOK], Broken: stats.Outcomes[frontier.CheckBroken], Unknown: stats.Outcomes[frontier.CheckUnknown],
+	}
+	if c.Added+c.NotChecked == 0 {
+		return nil
+	}
+	return &c
+}
+
+// words returns the account in a line.
+func (c *Checks) words() string {
+	if c == nil {
+		return ""
+	}
+	var parts []string
+	if c.Added > 0 {
+		parts = append(parts, fmt.Sprintf("%s checked = %s ok + %s broken + %s unknown + %s queued + %s leased", human.Commas(c.Added),
+			human.Commas(c.OK), human.Commas(c.Broken), human.Commas(c.Unknown), human.Commas(c.Queued), human.Commas(c.Leased)))
+	}
+	switch {
+	case c.NotChecked > 0 && c.Added > 0:
+		parts = append(parts, human.Commas(c.NotChecked)+" not checked")
+	case c.NotChecked > 0:
+		parts = append(parts, human.Commas(c.NotChecked)+" not checked (--check-external checks them)")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Exact is the account of exact URLs, which are stored in rows of their own. For all other

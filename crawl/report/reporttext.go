@@ -110,6 +110,7 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	}
 	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
 		human.Commas(k.Added), human.Commas(k.Queued), human.Commas(k.Leased), human.Commas(k.Done), human.Commas(k.Failed)))
+	fact(b, "links out", r.Checks.words())
 	outcomes := breakdown(r.Outcomes)
 	if outcomes != "" && r.Run != nil && r.Run.Outcomes != nil && !maps.Equal(r.Run.Outcomes, r.Outcomes) {
 		outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")

@@ -17,7 +17,7 @@ type Result struct {
 // ResultKind is a kind of answer.
 type ResultKind string
 
-// Each finished URL is of exactly one kind other than Broken.
+// Each finished URL is of exactly one kind other than Broken, except checks, which Checks counts.
 const (
 	Status2xx ResultKind = "2xx" // also pages whose type was not wanted, or that could not be processed
 	Status3xx ResultKind = "3xx"

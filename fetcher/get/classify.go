@@ -162,8 +162,8 @@ func OutcomeOf(status int) (outcome frontier.Outcome, retry bool) {
 	return frontier.ClientError, false
 }
 
-// isTimeout reports whether err is a timeout.
-func isTimeout(err error) bool {
+// IsTimeout reports whether an error of Get is a timeout.
+func IsTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}

@@ -112,7 +112,7 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 // noReply returns the error for a proxy that does not say whether it opened a tunnel. A
 // timeout is not a fault of the proxy, because the proxy may still wait for the host.
 func noReply(err error) error {
-	if isTimeout(err) {
+	if IsTimeout(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrProxy, err)

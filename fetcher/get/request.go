@@ -35,9 +35,13 @@ type Request struct {
 	// before the write, after all waits. If it returns an error, the request is not
 	// written, and Get returns that error with ErrAborted. Several goroutines call it,
 	// one after the other.
-	Permit  func() error
-	AnyType bool  // accept any content type, regardless of Config.Types
-	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
+	Permit func() error
+	Head   bool // the method is HEAD instead of GET; HeaderOnly must be set
+	// HeaderOnly ends the request after the header of the answer, and closes the connection if a
+	// body follows. The Response has no Body and no Wire, and need not be released.
+	HeaderOnly bool
+	AnyType    bool  // accept any content type, regardless of Config.Types
+	MaxBody    int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
 	// Peek, unless nil, is called with the first 4 KiB of a page that may be XML or gzip, before
 	// its type is refused. If it returns maxBody > 0, the body is read whatever its type is, up to
 	// maxBody bytes, or Config.MaxBodyBytes if that is more. A br or zstd body keeps its limit.
@@ -66,7 +70,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel, permission: &permission{ask: request.Permit}}
 	defer f.leaveGate()
 	defer f.headerCame() // stops the timer of a request that was not written
-	if c.config.Capture {
+	if c.config.Capture && !request.HeaderOnly {
 		f.capture = newCapture(c.maxCaptured(request))
 		defer f.capture.end()
 	}
@@ -113,6 +117,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	}
 	response := newResponse(answer)
 	response.Latency = time.Since(begin)
+	if request.HeaderOnly {
+		return response, nil
+	}
 	wire := &wireReader{ctx: hr.Context(), from: answer.Body, left: maxDrain + 1, pace: pace{limits: f.limits, cancel: f.cancel}}
 	wire.pace.start()
 	defer wire.pace.stop()
@@ -218,7 +225,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 		return &Error{Op: OpConnect, Err: err}
 	case f.began():
 		return &Error{Op: OpHeader, Err: err}
-	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !errors.Is(err, ErrNotHTTP) && !errors.Is(err, ErrHTTP2Only):
+	case f.reused.Load() && !f.answered.Load() && !IsTimeout(err) && !errors.Is(err, ErrNotHTTP) && !errors.Is(err, ErrHTTP2Only):
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return &Error{Op: OpRequest, Err: err}
@@ -250,8 +257,12 @@ func (c *Client) build(request Request) (*http.Request, error) {
 		return nil, err
 	}
 	header, host := c.headerOf(request)
+	method := http.MethodGet
+	if request.Head {
+		method = http.MethodHead
+	}
 	hr := &http.Request{
-		Method: http.MethodGet,
+		Method: method,
 		URL:    u,
 		Host:   host,
 		Header: header,

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Lines yields the lines of records. Each includes its newline and is valid until the next one.
@@ -15,7 +17,8 @@ import (
 // the same lines at its beginning. They leave out lines that only a later iteration has.
 type Lines = iter.Seq2[[]byte, error]
 
-// Latest yields, in their order, those lines that are the record of the last round of a URL. Of
+// Latest yields, in their order, those lines that are the record of the last round of a URL. A check of a
+// URL (frontier.CheckURL) is another URL. Of
 // several records of one round, the last line counts.
 //
 // Latest reads all lines once, and each iteration over the result reads them again. It writes 28
@@ -144,6 +147,9 @@ func roundOf(line []byte) (hash urlHash, round uint32, err error) {
 			return hash, 0, errNoRecord
 		}
 		url = []byte(plain)
+	}
+	if outcome, _, _ := stringOf(line[end:], `"outcome":"`); frontier.Outcome(outcome).IsCheck() {
+		url = []byte(frontier.CheckURL(string(url)))
 	}
 	sum := sha256.Sum256(url)
 	return urlHash(sum[:]), round, nil

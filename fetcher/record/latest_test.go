@@ -23,13 +23,17 @@ func FuzzLatest(f *testing.F) {
 			r := sample(random.IntN(int(n)/3+1), 0)
 			r.URL += "?a=1&b=2" // & is escaped
 			r.Round = random.IntN(4)
+			key := r.URL
+			if random.IntN(4) == 0 { // another item
+				r.Outcome, r.Check, key = "check_ok", "ok", "check "+r.URL
+			}
 			text := line(t, r)
 			if random.IntN(2) == 0 {
 				text = bytes.ReplaceAll(text, []byte(`\u0026`), []byte("&"))
 			}
 			all = append(all, text)
-			if old, known := rounds[r.URL]; !known || old <= r.Round {
-				latest[r.URL], rounds[r.URL] = i, r.Round
+			if old, known := rounds[key]; !known || old <= r.Round {
+				latest[key], rounds[key] = i, r.Round
 			}
 		}
 		end := len(all)

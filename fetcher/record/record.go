@@ -49,6 +49,7 @@ type Record struct {
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
 	Error        string    `json:"error,omitempty"`
+	Check        string    `json:"check,omitempty"`       // of a link that leads out: ok, broken or unknown; empty for other records
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 

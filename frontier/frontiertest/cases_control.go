@@ -35,6 +35,8 @@ func (d *driver) wantAudit() {
 	want := [6]uint64{books.Queued, books.Delayed, books.Leased, books.Done, books.Failed, books.Hosts}
 	d.Require(counted == want,
 		"queued, delayed, leased, done, failed, hosts: the audit counts %d, the counters say %d", counted, want)
+	checks := frontier.Checks{Added: books.Checks.Added, Queued: audit.Checks.Queued, Leased: audit.Checks.Leased}
+	d.Require(checks == books.Checks, "the audit counts checks %+v, the counters say %+v", checks, books.Checks)
 	d.Require(len(audit.Faults) == 0, "the audit finds faults: %q", audit.Faults)
 	d.Require(math.Abs(audit.Added-float64(books.Added)) <= 6*audit.AddedErr+0.5,
 		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)

@@ -37,8 +37,11 @@
 //     or at the due time of the last HostUpdate if that is later.
 //   - MaxPages. A call with MaxPages never makes the sum of pages and leased items
 //     exceed MaxPages. Limited is true if the sum reaches MaxPages and items are
-//     queued, even if no host is due. Reached is true if Limited is true and the pages
-//     alone reach MaxPages.
+//     queued, even if no host is due. Reached is true if Limited is true, the pages
+//     alone reach MaxPages, and no check is queued or leased.
+//   - Checks (frontier.CheckURL) do not count towards MaxPages, which does not limit
+//     them. Their hosts have a delay of at least frontier.CheckDelay, and no maximum number
+//     of items. A check and its URL are two items.
 //   - Pause. While a crawl is paused, there are no new leases, and Extend adds no
 //     items. Repeats of Lease, Extend and Complete still work.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no

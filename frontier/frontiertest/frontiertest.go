@@ -66,7 +66,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, quotaCases, raceCases, outboxCases, noteCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, quotaCases, raceCases, outboxCases, noteCases)
 }
 
 // driving returns a function that calls the function open and returns a driver of the crawl

@@ -272,7 +272,7 @@ func (d *draft) judge(o offered) frontier.Verdict {
 		added += h.added
 	}
 	unlimited := d.m.cfg.SeedsUnlimited && d.m.admitted[frontier.SeedHost(o.Host)]
-	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost && !unlimited {
+	if d.m.cfg.MaxPerHost > 0 && !frontier.IsCheck(o.Host) && added >= d.m.cfg.MaxPerHost && !unlimited {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	}
 	return frontier.Verdict{Answer: frontier.Added}
@@ -288,6 +288,9 @@ func (d *draft) commit(now time.Time) {
 		h := m.hosts[o.Host]
 		if h == nil {
 			h = &host{key: o.Host, delay: m.cfg.Delay}
+			if frontier.IsCheck(o.Host) {
+				h.delay = max(h.delay, frontier.CheckDelay)
+			}
 			m.hosts[o.Host] = h
 		}
 		h.added++

@@ -31,9 +31,24 @@ func (m *Memory) counters() frontier.Stats {
 			}
 		}
 	}
+	stats.Checks = m.checks()
 	stats.Outbox = uint64(len(m.outbox))
 	stats.Filter = frontier.FilterStats{Keys: uint64(len(m.entries)), Layers: 1}
 	return stats
+}
+
+// checks counts the checks. The caller must hold mu.
+func (m *Memory) checks() (n frontier.Checks) {
+	for key, h := range m.hosts {
+		if frontier.IsCheck(key) {
+			n.Added += h.added
+			n.Queued += uint64(len(h.queue))
+			if h.lease != nil {
+				n.Leased += uint64(h.lease.open())
+			}
+		}
+	}
+	return n
 }
 
 // Lookup implements frontier.Inspector.
@@ -64,6 +79,7 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	all := m.all()
 	counters := m.counters()
 	audit := frontier.Audit{Counters: counters, Delayed: counters.Delayed, Hosts: counters.Hosts, Added: float64(len(all))}
+	audit.Checks = frontier.Checks{Queued: counters.Checks.Queued, Leased: counters.Checks.Leased}
 	for _, h := range m.hosts {
 		audit.Queued += uint64(len(h.queue))
 		if h.lease != nil {

@@ -68,8 +68,9 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	}
 	grant.Paused = m.stats.Paused
 	grant.Empty = m.stats.Queued+m.stats.Leased == 0 && len(m.outbox) == 0
-	grant.Limited = m.stats.Queued > 0 && m.allowance(request.MaxPages) == 0
-	grant.Reached = grant.Limited && m.stats.Pages >= request.MaxPages
+	checks := m.checks()
+	grant.Limited = m.stats.Queued > checks.Queued && m.allowance("", request.MaxPages) == 0
+	grant.Reached = grant.Limited && m.stats.Pages >= request.MaxPages && checks.Waiting() == 0
 	grant.Wait = m.wait(now)
 	return grant, nil
 }
@@ -77,14 +78,14 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 // newLease leases the host that has been due for the longest time. It returns nil if no
 // host is due.
 func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, now time.Time) *lease {
-	if m.stats.Paused || m.allowance(request.MaxPages) == 0 {
+	if m.stats.Paused {
 		return nil
 	}
 	var first *host
 	var since time.Time
 	for _, h := range m.hosts {
 		at, queued := h.wake()
-		if h.lease != nil || !queued || at.After(now) {
+		if h.lease != nil || !queued || at.After(now) || m.allowance(h.key, request.MaxPages) == 0 {
 			continue
 		}
 		if first == nil || at.Before(since) || at.Equal(since) && h.key < first.key {
@@ -100,12 +101,12 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	return l
 }
 
-// allowance returns how many more items can be leased under maxPages.
-func (m *Memory) allowance(maxPages uint64) int {
-	if maxPages == 0 {
+// allowance returns how many more items of a host can be leased under maxPages.
+func (m *Memory) allowance(host string, maxPages uint64) int {
+	if maxPages == 0 || frontier.IsCheck(host) {
 		return 1 << 30
 	}
-	taken := min(m.stats.Pages+m.stats.Leased, maxPages)
+	taken := min(m.stats.Pages+m.stats.Leased-m.checks().Leased, maxPages)
 	return int(min(maxPages-taken, 1<<30))
 }
 
@@ -113,7 +114,7 @@ func (m *Memory) allowance(maxPages uint64) int {
 // completed (retried or given back). Otherwise a repeat of that completion would look
 // like a second completion.
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
-	n = min(n, m.allowance(maxPages))
+	n = min(n, m.allowance(l.host.key, maxPages))
 	l.host.queue = slices.DeleteFunc(l.host.queue, func(e *entry) bool {
 		if n <= 0 || e.notBefore.After(now) || l.completed[e] {
 			return false

@@ -207,7 +207,9 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	default:
 		c.Outcome = frontier.OK
 		if p.chance(60) {
-			c.Outcome = frontier.Outcomes[p.rng.IntN(len(frontier.Outcomes))].Outcome
+			for c.Outcome = frontier.CheckOK; c.Outcome.IsCheck(); { // the model has no checks
+				c.Outcome = frontier.Outcomes[p.rng.IntN(len(frontier.Outcomes))].Outcome
+			}
 		}
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
 		if p.chance(80) {

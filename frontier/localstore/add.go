@@ -155,7 +155,21 @@ func (g *group) queueNew(h *host, o *offer, round uint32) {
 		g.enqueue(h, &item)
 	}
 	g.meta.Stats.Added++
-	g.meta.Stats.Queued++
+	if frontier.IsCheck(h.key) {
+		g.meta.Stats.Checks.Added++
+	}
+	g.move(h, 1, 0)
+}
+
+// move changes the numbers of queued and of leased items, all of which are of one host.
+func (g *group) move(h *host, queued, leased int) {
+	stats := &g.meta.Stats
+	stats.Queued += uint64(queued)
+	stats.Leased += uint64(leased)
+	if frontier.IsCheck(h.key) {
+		stats.Checks.Queued += uint64(queued)
+		stats.Checks.Leased += uint64(leased)
+	}
 }
 
 func (g *group) refuse(reason frontier.Reason) frontier.Verdict {

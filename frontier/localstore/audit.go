@@ -254,10 +254,15 @@ func (c *recounter) count(item *frontier.Item) {
 }
 
 func (c *recounter) settleHost(h *host, rows *hostRows) error {
-	c.out.Leased += rows.held
-	c.out.Queued += rows.aside
+	queued := rows.aside
 	for _, n := range rows.waiting {
-		c.out.Queued += n
+		queued += n
+	}
+	c.out.Leased += rows.held
+	c.out.Queued += queued
+	if frontier.IsCheck(h.key) {
+		c.out.Checks.Leased += rows.held
+		c.out.Checks.Queued += queued + h.delayed
 	}
 	if rows.waiting != h.waiting {
 		c.fault("%s has %v items waiting by priority, its row says %v", h.key, rows.waiting, h.waiting)

@@ -101,11 +101,10 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 	item, at := l.held[index].item, l.held[index].at
 	l.held = slices.Delete(l.held, index, index+1)
 	l.settled[c.Item] = struct{}{}
-	stats := &g.meta.Stats
-	stats.Leased--
+	g.move(l.host, 0, -1)
 	if c.Disposition == frontier.GiveBack {
 		l.aside = append(l.aside, at)
-		stats.Queued++
+		g.move(l.host, 1, 0)
 		return nil
 	}
 	g.scratch = appendQueueKey(g.scratch[:0], l.host.key, at)
@@ -114,8 +113,8 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 		return g.conclude(l.host, &item, c, counts)
 	}
 	item.Attempts = min(item.Attempts, math.MaxUint8-1) + 1
-	stats.Queued++
-	stats.Retries++
+	g.move(l.host, 1, 0)
+	g.meta.Stats.Retries++
 	if c.RetryIn > 0 {
 		g.delay(l.host, &item, micros(c.RetryIn))
 	} else {

@@ -81,7 +81,7 @@ func (g *group) requeueFailed(key, value []byte) error {
 	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 	g.enqueue(h, &item)
 	g.meta.Stats.Failed--
-	g.meta.Stats.Queued++
+	g.move(h, 1, 0)
 	return nil
 }
 

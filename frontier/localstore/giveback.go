@@ -14,8 +14,7 @@ func (g *group) endLease(l *lease) {
 	for _, at := range l.aside {
 		h.enqueued(at)
 	}
-	g.meta.Stats.Leased -= uint64(len(l.held))
-	g.meta.Stats.Queued += uint64(len(l.held))
+	g.move(h, len(l.held), -len(l.held))
 	h.lease = nil
 	delete(g.leases, l.id)
 	g.remove(leaseKey(l.id))

@@ -98,8 +98,9 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	}
 	books := &g.meta.Stats.Books
 	grant.Empty = books.Queued == 0 && books.Leased == 0
-	grant.Limited = books.Queued > 0 && g.pagesLeft(request.MaxPages) == 0
-	grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages
+	checks := &g.meta.Stats.Checks
+	grant.Limited = books.Queued > checks.Queued && g.pagesLeft(request.MaxPages) == 0
+	grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages && checks.Waiting() == 0
 	next = min(next, g.nextDelayed, g.nextExpiry, g.now+time.Hour.Microseconds())
 	grant.Wait = time.Duration(max(next-g.now, 0)) * time.Microsecond
 	return grant, nil
@@ -116,8 +117,17 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		g.due.First()
 	}
+	limited := false
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
+		left := g.leasable(string(key), request.MaxPages)
+		if left == 0 && due <= g.now && len(fresh) > 0 {
+			if g.meta.Stats.Checks.Queued == 0 {
+				return never, nil
+			}
+			limited = true // hosts of checks may follow
+			continue
+		}
 		h, err := g.hostOf(string(key))
 		if err != nil {
 			return 0, err
@@ -125,14 +135,13 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		if h.lease != nil {
 			continue // this group has leased the host, and will remove the host's row in the table of due hosts
 		}
-		g.dueFloor = max(g.dueFloor, min(due, g.now))
+		if !limited {
+			g.dueFloor = max(g.dueFloor, min(due, g.now))
+		}
 		if due > g.now || len(fresh) == 0 {
 			return due, nil
 		}
-		size := min(batchSize(g.cfg.LeaseTTL, h.delay), g.pagesLeft(request.MaxPages))
-		if size == 0 {
-			return never, nil
-		}
+		size := min(batchSize(g.cfg.LeaseTTL, h.delay), left)
 		if err := g.leaseHost(grant, request, fresh[0], h, size); err != nil {
 			return 0, err
 		}
@@ -166,10 +175,18 @@ func batchSize(ttl time.Duration, delay int64) int {
 	return int(min(max(ttl.Microseconds()/delay, 1), MaxBatch))
 }
 
+// leasable returns how many more items of a host can be leased under a limit of pages.
+func (g *group) leasable(host string, limit uint64) int {
+	if frontier.IsCheck(host) {
+		limit = 0
+	}
+	return g.pagesLeft(limit)
+}
+
 // pagesLeft returns how many more items can be leased under a limit of pages. A limit of 0
 // means no limit.
 func (g *group) pagesLeft(limit uint64) int {
-	taken := g.meta.Stats.Pages + g.meta.Stats.Leased
+	taken := g.meta.Stats.Pages + g.meta.Stats.Leased - g.meta.Stats.Checks.Leased
 	switch {
 	case limit == 0:
 		return 1 << 20
@@ -206,9 +223,8 @@ func (g *group) take(l *lease, n int) error {
 			return err
 		}
 	}
-	taken := uint64(len(l.held) - before)
-	g.meta.Stats.Queued -= taken
-	g.meta.Stats.Leased += taken
+	taken := len(l.held) - before
+	g.move(l.host, -taken, taken)
 	g.writeLease(l)
 	g.touch(l.host)
 	return nil
@@ -269,7 +285,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 			return frontier.ErrLeaseLost
 		}
 		l.deadline = g.now + g.cfg.LeaseTTL.Microseconds()
-		more := min(topUp.Items-len(l.held), g.pagesLeft(topUp.MaxPages))
+		more := min(topUp.Items-len(l.held), g.leasable(l.host.key, topUp.MaxPages))
 		if more > 0 && !g.meta.Stats.Paused && l.host.waits() > 0 {
 			if err := g.take(l, more); err != nil {
 				return err

@@ -179,6 +179,10 @@ while ARGV[at] do
   end
   if added > before then
     if limit ~= '' then host.spent = added - before end
+    if host.name:sub(1, 6) == 'check ' then
+      count('check:added', added - before)
+      count('check:queued', added - before)
+    end
     hosts[#hosts + 1], names[#names + 1] = host, host.name
   end
 end

@@ -185,11 +185,15 @@ func (c *recounting) addTo(r *recount) {
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {
 			busy[host] = true
+			if frontier.IsCheck(host) {
+				r.Checks.Queued++
+			}
 		}
 	}
 	r.Queued += uint64(len(c.delayed.Val()))
 	r.Delayed += uint64(len(c.delayed.Val()))
 	for i, host := range c.waiting {
+		before := [2]uint64{r.Queued, r.Leased}
 		items := uint64(0)
 		for _, length := range c.queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {
 			items += uint64(length.Val())
@@ -208,6 +212,10 @@ func (c *recounting) addTo(r *recount) {
 		}
 		if items > 0 || len(lease) > 0 {
 			busy[host] = true
+		}
+		if frontier.IsCheck(host) {
+			r.Checks.Queued += r.Queued - before[0]
+			r.Checks.Leased += r.Leased - before[1]
 		}
 		c.checkHost(r, host, items, due[host], leased[host], len(c.leases[i].Val()) > 0)
 	}

@@ -30,7 +30,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		}
 		if paused {
 			wantOpen = 0
-		} else if topUp.MaxPages > 0 {
+		} else if topUp.MaxPages > 0 && !frontier.IsCheck(h.host) {
 			var unlock func()
 			if maxAdded, limitEnd, unlock, err = s.reserve(ctx, topUp.MaxPages, wantOpen-held); err != nil {
 				return frontier.Extension{}, err

@@ -27,6 +27,7 @@
 --   d     the number of the host's items in delayed
 --   e     the id and the deadline, ms, of the last lease that a completion ended
 -- meta counts queued (including items set aside), delayed (part of queued), leased,
+-- check:queued and check:leased (parts of queued and leased),
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.
 --
@@ -44,9 +45,15 @@ local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
 -- add changes a counter of meta by n. It does not write the change: the script must
--- write the result of totals.
+-- write the result of totals. If the items of the host are checks, add also changes the
+-- counter of the queued or leased checks.
 local counts = {}
-local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
+local CHECKS = HOST:sub(1, 6) == 'check ' and {queued = 'check:queued', leased = 'check:leased'} or {}
+local function add(counter, n)
+  counts[counter] = (counts[counter] or 0) + n
+  local part = CHECKS[counter]
+  if part then counts[part] = (counts[part] or 0) + n end
+end
 
 -- totals reads the counters that change, and returns their names and new values for
 -- an HSET.

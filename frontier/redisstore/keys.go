@@ -66,6 +66,9 @@ const (
 	fieldDone            = "done"
 	fieldFailed          = "failed"
 	fieldDelayed         = "delayed" // part of queued
+	fieldChecks          = "check:added"
+	fieldChecksQueued    = "check:queued" // part of queued
+	fieldChecksLeased    = "check:leased" // part of leased
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldRecords         = "records"

@@ -18,15 +18,16 @@ import (
 // moment.
 type totals struct {
 	queued, leased, pages uint64
-	noted                 uint64 // notes in outboxes
-	ended                 uint64 // items that are done or failed, and failed items that were queued again; only grows
+	checks                frontier.Checks // without Added
+	noted                 uint64          // notes in outboxes
+	ended                 uint64          // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
 }
 
 // allowance returns how many more items can be leased until pages and leased items together
 // reach maxPages.
 func (t *totals) allowance(maxPages uint64) int {
-	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
+	return int(min(maxPages-min(t.pages+t.leased-min(t.checks.Leased, t.leased), maxPages), 1<<30))
 }
 
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
@@ -46,7 +47,8 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now()}
 	replies, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.SliceCmd {
-		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox)
+		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox,
+			fieldChecksQueued, fieldChecksLeased)
 	})
 	if err != nil {
 		return totals{}, s.classify(ctx, err)
@@ -55,7 +57,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		if at(reply.Val(), 0) == nil {
 			return totals{}, s.errGone(s.parts[p])
 		}
-		var n [7]uint64
+		var n [9]uint64
 		for i, value := range reply.Val()[1:] {
 			n[i], _ = strconv.ParseUint(text(value), 10, 64)
 		}
@@ -64,6 +66,8 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		sum.pages += n[2]
 		sum.ended += n[3] + n[4] + n[5]
 		sum.noted += n[6]
+		sum.checks.Queued += n[7]
+		sum.checks.Leased += n[8]
 	}
 	s.lastTotals.Store(&sum)
 	return sum, nil
@@ -99,14 +103,14 @@ func (l *loan) sum(ctx context.Context) error {
 		return err
 	}
 	limited := func(t *totals) bool {
-		return l.request.MaxPages > 0 && t.queued > 0 && t.allowance(l.request.MaxPages) == 0
+		return l.request.MaxPages > 0 && t.queued > t.checks.Queued && t.allowance(l.request.MaxPages) == 0
 	}
 	if limited(&recent) {
 		if recent, err = l.readTotals(ctx); err != nil {
 			return err
 		}
 		l.grant.Limited = limited(&recent)
-		l.grant.Reached = l.grant.Limited && recent.pages >= l.request.MaxPages
+		l.grant.Reached = l.grant.Limited && recent.pages >= l.request.MaxPages && recent.checks.Waiting() == 0
 	}
 	if !lent && recent.left() == 0 {
 		l.grant.Empty, err = l.empty(ctx)
@@ -125,6 +129,11 @@ func (l *loan) lendLimited(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if left == 0 {
+		if err := l.lendChecks(ctx); err != nil {
+			return err
+		}
+	}
 	for range maxTries {
 		n := max(left/maxBatch, 1)
 		if left == 0 {
@@ -141,6 +150,37 @@ func (l *loan) lendLimited(ctx context.Context) error {
 		left -= l.handed - before
 	}
 	return nil
+}
+
+// lendChecks leases hosts of checks, to which MaxPages does not apply. It is called when no other
+// item may be leased. Hosts that are due for longer than those of checks would hide them from a
+// look, so lendChecks looks for hosts of checks only.
+func (l *loan) lendChecks(ctx context.Context) error {
+	sum, err := l.recentTotals(ctx)
+	if err != nil || sum.checks.Queued == 0 || len(l.fresh) == 0 {
+		return err
+	}
+	peeks := make([]*call, len(l.parts))
+	for i, p := range l.parts {
+		peeks[i] = &call{part: p, script: checksScript, keys: []string{p.meta, p.due}, args: []any{len(l.fresh), mathrand.Float64()}}
+	}
+	l.runAll(ctx, peeks)
+	var tries []*holding
+	for _, peek := range peeks {
+		for _, host := range list(peek.reply) {
+			if len(l.fresh) > 0 {
+				tries = append(tries, newHolding(l.fresh[0], peek.part, text(host)))
+				l.fresh = l.fresh[1:]
+			}
+		}
+		if peek.err != nil {
+			l.failed = peek.err
+		}
+	}
+	if len(tries) == 0 {
+		return nil
+	}
+	return l.try(ctx, tries, maxBatch, time.Time{})
 }
 
 // reserve acquires the lock of MaxPages. It returns how many items the caller can lease, and

@@ -82,7 +82,11 @@ func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unle
 	if c.Hosts != nil {
 		own = c.Hosts(host)
 	}
-	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
+	delay = cmp.Or(own.Delay, c.Delay)
+	if frontier.IsCheck(host) {
+		return max(delay, frontier.CheckDelay), 0, false
+	}
+	return delay, cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
 }
 
 // maxPartitions is the number of slots of a cluster.

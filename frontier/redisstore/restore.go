@@ -101,7 +101,9 @@ func (h *past) note(end Ended) {
 	if it.Round > 0 {
 		h.counters[fieldRepeats]++
 	}
-	if end.Status > 0 {
+	if frontier.IsCheck(it.URL) {
+		h.counters[fieldChecks]++
+	} else if end.Status > 0 {
 		h.counters[fieldPages]++
 	}
 	if end.Outcome.State() == frontier.Done {
@@ -154,9 +156,11 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 		return err
 	}
 	added := found.Queued + found.Leased + found.Failed + h.counters[fieldDone]
+	h.counters[fieldChecks] += found.Checks.Waiting()
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
+		fieldChecksQueued, found.Checks.Queued, fieldChecksLeased, found.Checks.Leased,
 		fieldEpoch, "restored", // differs from the run id of every server, so no host is leased for a while
 	}
 	for field, n := range h.counters {

@@ -30,6 +30,7 @@ const allowOOM = "#!lua flags=allow-oom\n"
 var (
 	addScript       = newScript("add", "", redisbits.Block)
 	peekScript      = newScript("peek", "no-writes")
+	checksScript    = newScript("checks", "no-writes")
 	holdScript      = newScript("hold", "allow-oom")
 	expireScript    = newScript("expire", "allow-oom", lua("host"), lua("free"))
 	readyScript     = newScript("ready", "allow-oom", lua("host"), lua("free"))
@@ -42,7 +43,7 @@ var (
 
 	// scripts are those above. Each node loads all of them together.
 	scripts = []*script{
-		addScript, peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
+		addScript, peekScript, checksScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
 		confirmScript, retryScript, deliveredScript,
 	}
 

@@ -33,6 +33,7 @@ var rulesOf = [...][]Rule{
 	Page:    {Depth, Hops, Scope, Port, Trap, Exclude},
 	Sitemap: {Hops, Scope, Port},
 	Named:   {Hops, Port},
+	Outside: {Port, Trap, Exclude},
 }
 
 // Answer is the answer of a rule.
@@ -89,6 +90,9 @@ func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Fi
 			return Finding{Rule: Trap, Answer: Refuses, Reason: reason, Detail: words}, nil
 		}
 		return Finding{Rule: Trap, Answer: Passes}, nil
+	}
+	if link.Kind == Outside { // Include says which pages are crawled
+		return (&Rules{Exclude: r.Exclude}).expressions(link.URL.String()), nil
 	}
 	return r.expressions(link.URL.String()), nil
 }

@@ -87,6 +87,9 @@ const (
 	// Named is the target of a seed that redirects, or a sitemap that a site has named.
 	// It need not be in scope, so only Hops and Port apply.
 	Named
+	// Outside is a link that leads out of the scope, and that the crawl would check. Port, Trap and Exclude
+	// apply.
+	Outside
 )
 
 // Crawl answers the questions of rules that need more than the link.

@@ -64,6 +64,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 		}
 		var r struct {
 			ID      string           `json:"id"`
+			Check   string           `json:"check"`
 			Outcome frontier.Outcome `json:"outcome"`
 			Status  int              `json:"status"`
 		}
@@ -76,7 +77,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 		}
 		c.all++
 		c.outcomes[r.Outcome]++
-		if r.Status > 0 {
+		if r.Status > 0 && r.Check == "" {
 			c.pages++
 		}
 		switch r.Outcome.State() {
@@ -117,6 +118,7 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) repor
 	a.Add("queued", c.Queued, books.Queued, "rows of queues, delayed items", "")
 	a.Add("delayed", c.Delayed, books.Delayed, "rows of delayed items", "")
 	a.Add("leased", c.Leased, books.Leased, "rows that leases name", "")
+	judgeChecks(&a, c, books.Checks)
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such rows", "")
 	a.Add("failed", c.Failed, books.Failed, "rows of failed items", "")
 	a.Add("done", c.Done, books.Done, "rows of outcomes", "")
@@ -127,6 +129,20 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) repor
 	a.Faults = books.Faults
 	a.Balanced = a.Broken() == nil
 	return a
+}
+
+// judgeChecks compares the counters of checks with a count of those that wait.
+func judgeChecks(a *report.Audit, c *frontier.Stats, counted frontier.Checks) {
+	if c.Checks.Added == 0 {
+		return
+	}
+	finished := uint64(0)
+	for _, o := range frontier.CheckOutcomes() {
+		finished += c.Outcomes[o]
+	}
+	a.Add("checks", c.Checks.Added, counted.Waiting()+finished, "queued + leased counted, outcomes", "")
+	a.Add("checks queued", c.Checks.Queued, counted.Queued, "part of queued", "")
+	a.Add("checks leased", c.Checks.Leased, counted.Leased, "part of leased", "")
 }
 
 // judgeRecords compares the counters of outcomes with the records. The argument unread

@@ -30,6 +30,7 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Add("queued", c.Queued, books.Queued, "queues, delayed items", "")
 	a.Add("delayed", c.Delayed, books.Delayed, "delayed items", "")
 	a.Add("leased", c.Leased, books.Leased, "URLs in leases", "")
+	judgeChecks(&a, &c, books.Checks)
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with queued or leased items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
 	a.Add("acknowledged and lost", 0, shared.Lost, "URLs whose addition workers remember", "")

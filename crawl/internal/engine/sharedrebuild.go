@@ -128,6 +128,7 @@ type rebuildState struct {
 	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
 	scope  map[string]bool // scope keys of seeds (see frontier.Scope)
+	checks []string        // URLs that were checked
 	hosts  map[string]bool // used only if the number of hosts of a domain is limited
 }
 
@@ -214,6 +215,15 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	end := redisstore.Ended{Outcome: r.Outcome, Status: r.Status,
 		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Priority: frontier.PriorityPage}}
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
+	if r.Outcome.IsCheck() {
+		url, err := m.c.Canon.Parse(r.URL)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", r.URL, err)
+		}
+		m.checks = append(m.checks, r.URL)
+		end.Item.URL, end.Item.Host = frontier.CheckURL(r.URL), frontier.CheckHost(canon.Domain(url.Host()))
+		return []redisstore.Ended{end}, nil
+	}
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny || m.c.SeedsUnlimited)
 	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not yield the key of such a record
@@ -276,6 +286,9 @@ func (m *rebuildState) restore(ctx context.Context, store *redisstore.Store) err
 	keys := make([]frontier.QuotaKey, 0, len(m.hosts))
 	for host := range m.hosts {
 		keys = append(keys, frontier.QuotaKey{Group: canon.Domain(host), Key: host})
+	}
+	for _, url := range m.checks {
+		keys = append(keys, frontier.QuotaKey{Group: frontier.ChecksGroup, Key: url})
 	}
 	_, err := store.Reserve(ctx, keys, math.MaxUint64)
 	return err

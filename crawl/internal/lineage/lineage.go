@@ -132,6 +132,9 @@ type seed struct {
 
 // addRecord adds the record in line n.
 func (t *tree) addRecord(r *line, n uint64) {
+	if r.Outcome.IsCheck() {
+		return
+	}
 	i, known := t.seedOf[r.Referrer]
 	switch {
 	case r.Referrer == id{}:
@@ -162,6 +165,9 @@ func (t *tree) addRecord(r *line, n uint64) {
 // addWaiting adds an item that waits. It reports whether the item is a seed that never had an
 // outcome.
 func (t *tree) addWaiting(item *frontier.Item) (fresh bool) {
+	if frontier.IsCheck(item.URL) {
+		return false
+	}
 	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
 	// A seed has no referrer, so its own id is looked up. If t.seedOf has this id, the seed
 	// already has an outcome and was queued again.

@@ -64,6 +64,7 @@ func TestEachSeed(t *testing.T) {
 		recordOf("done", "d1", frontier.OK, 1),
 		recordOf("", "apex", frontier.Redirect, 1),
 		recordOf("d1", "d2", frontier.Network, 0),
+		recordOf("d1", "a check is no URL of the seed", frontier.CheckOK, 0),
 		recordOf("apex", "www", frontier.Redirect, 1),
 		recordOf("www", "www2", frontier.Robots, 0),
 		recordOf("", "dead", frontier.HostDead, 0),
@@ -75,7 +76,7 @@ func TestEachSeed(t *testing.T) {
 		recordOf("", "retried", frontier.Network, 0),
 		recordOf("", "again", frontier.OK, 0), // finished again, after the seed "retried"
 	}
-	items := []frontier.Item{waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
+	items := []frontier.Item{waiting("done", frontier.CheckURL("http://out.test/")), waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
 	var got []Seed
 	if err := Each(Crawl{linesOf(t, records), itemsOf(nil, items...)}, func(s Seed) error { got = append(got, s); return nil }); err != nil {
 		t.Fatal(err)

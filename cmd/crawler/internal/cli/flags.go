@@ -134,6 +134,9 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	o.fixed(f, "max-params", "int", "refuse URLs with more query parameters than this; 0 no limit", words, within(&c.MaxParams, crawl.NoLimit, 1, most))
 	o.fixed(f, "max-years-ahead", "int", "refuse URLs with a date more than this many years in the future, or of a calendar before 1900; -1 no limit",
 		"a whole number from -1 to 1048576", within(&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most))
+	f.BoolVar(&o.crawl.CheckExternal, "check-external", false, "request each link that leads out of the scope once, with HEAD, to find broken ones; at most one request a second to a registrable domain")
+	restrict.Number(f, &o.crawl.MaxExternal, "max-external", 10_000, "check at most this many URLs with --check-external in the whole crawl; 0 no limit",
+		0, math.MaxInt32, "a whole number of 0 or more")
 	restrict.Number(f, &o.crawl.MaxTime, "max-time", 0, "start no request after this time, and end the run within --grace; 0 no limit", 0, forever, timeOrZero)
 }
 
