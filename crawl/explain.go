@@ -35,7 +35,35 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 			return ses.client.CheckHost(ctx, host)
 		}
 	}
-	return explain.Explain(ctx, sources, raw)
+	e, err := explain.Explain(ctx, sources, raw)
+	if err == nil {
+		err = ses.addCheck(ctx, e)
+	}
+	return e, err
+}
+
+// addCheck adds the state of the URL's check to the verdict on a URL outside the scope.
+func (ses *session) addCheck(ctx context.Context, e *Explanation) error {
+	if e.Verdict.Reason != frontier.ReasonScope {
+		return nil
+	}
+	url, err := ses.canon.Parse(e.Canonical)
+	if err != nil {
+		return err
+	}
+	at, err := ses.engine.LocateURL(ctx, frontier.CheckHost(canon.Domain(url.Host())), frontier.CheckURL(e.Canonical))
+	if err != nil {
+		return err
+	}
+	switch {
+	case at.State == frontier.Done && at.Outcome != "":
+		e.Verdict.Words += "; its check has the result " + at.Outcome.CheckResult()
+	case at.State == frontier.Done: // the store keeps no outcome
+		e.Verdict.Words += "; it was checked"
+	case at.State != frontier.Unknown:
+		e.Verdict.Words += "; its check waits"
+	}
+	return nil
 }
 
 // locate returns the state of a URL and of its host in the engine. The argument productToken

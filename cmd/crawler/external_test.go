@@ -214,8 +214,11 @@ func testExternal(t *testing.T, where string) {
 		t.Errorf("requests %v, want only HEAD for a URL that answers HEAD", web.got)
 	}
 	web.mu.Unlock()
-	if report := must("report"); !strings.Contains(report, "25 checked = 8 ok + 6 broken + 11 unknown + 0 queued + 0 leased") {
+	if report := must("report"); !strings.Contains(report, "25 URLs = 8 ok + 6 broken + 11 unknown + 0 queued + 0 leased") {
 		t.Errorf("the report has no account of the checks:\n%s", report)
+	}
+	if out := must("explain", "http://s404.three.test/"); !strings.Contains(out, map[bool]string{true: "its check has the result broken", false: "; it was checked"}[where == "dir"]) {
+		t.Errorf("explain does not know the check:\n%s", out)
 	}
 	broken := must("links", "--broken")
 	for url, want := range outside {
@@ -235,7 +238,7 @@ func testExternal(t *testing.T, where string) {
 	again[1], again[slices.Index(again, "3")] = "http://ok.one.test/", "99"
 	must(append(again, "http://www.test/once-more")...)
 	balanced()
-	if report := must("report"); !strings.Contains(report, "25 checked = 8 ok") || !strings.Contains(report, "max_external 1") {
+	if report := must("report"); !strings.Contains(report, "25 URLs = 8 ok") || !strings.Contains(report, "max_external 1") {
 		t.Errorf("the report after another page with the same links:\n%s", report)
 	}
 	if out := must("output", "--where", "url = 'http://ok.one.test/' and outcome = ok", "--columns", "url"); !strings.Contains(out, "ok.one.test") {

@@ -102,14 +102,14 @@ func (c *Checks) words() string {
 	}
 	var parts []string
 	if c.Added > 0 {
-		parts = append(parts, fmt.Sprintf("%s checked = %s ok + %s broken + %s unknown + %s queued + %s leased", human.Commas(c.Added),
+		parts = append(parts, fmt.Sprintf("%s = %s ok + %s broken + %s unknown + %s queued + %s leased", human.Plural(c.Added, "URL"),
 			human.Commas(c.OK), human.Commas(c.Broken), human.Commas(c.Unknown), human.Commas(c.Queued), human.Commas(c.Leased)))
 	}
 	switch {
 	case c.NotChecked > 0 && c.Added > 0:
-		parts = append(parts, human.Commas(c.NotChecked)+" not checked")
+		parts = append(parts, human.Plural(c.NotChecked, "link")+" not checked")
 	case c.NotChecked > 0:
-		parts = append(parts, human.Commas(c.NotChecked)+" not checked (--check-external checks them)")
+		parts = append(parts, human.Plural(c.NotChecked, "link")+" not checked (--check-external checks them)")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -189,3 +189,21 @@ func (w *broken) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// TestChecksInLine: the summary has one line for links that lead out, with the flag or without it.
+func TestChecksInLine(t *testing.T) {
+	checked := frontier.Stats{Checks: frontier.Checks{Added: 1206, Queued: 4, Leased: 2},
+		Outcomes: map[frontier.Outcome]uint64{frontier.OK: 7, frontier.CheckOK: 1100, frontier.CheckBroken: 3, frontier.CheckUnknown: 97}}
+	more := checked
+	more.Refused = map[frontier.Reason]uint64{frontier.ReasonExternal: 20, frontier.ReasonScope: 3, frontier.ReasonDepth: 9}
+	for want, stats := range map[string]frontier.Stats{
+		"": {Books: frontier.Books{Refused: map[frontier.Reason]uint64{frontier.ReasonDepth: 9}}},
+		"1 link not checked (--check-external checks them)":                                         {Books: frontier.Books{Refused: map[frontier.Reason]uint64{frontier.ReasonScope: 1}}},
+		"1,206 URLs = 1,100 ok + 3 broken + 97 unknown + 4 queued + 2 leased":                       checked,
+		"1,206 URLs = 1,100 ok + 3 broken + 97 unknown + 4 queued + 2 leased; 23 links not checked": more,
+	} {
+		if got := ChecksOf(&stats).words(); got != want {
+			t.Errorf("the line is %q, want %q", got, want)
+		}
+	}
+}
