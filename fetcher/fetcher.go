@@ -6,6 +6,29 @@
 // Other packages own the queue (frontier), the due times of hosts (politeness),
 // connections (get), the form of a URL (canon), the choice of links (follow) and the
 // files (record).
+//
+// A gate is a place at which a request waits, or at which its URL is finished without a
+// request. A page passes 16 gates, in this order; docs/design/worker.md explains them, and
+// says which gates other requests pass:
+//
+//	 1  acquire         fetcher/fetcher.go    room for another host
+//	 2  Lease           frontier/frontier.go  a host that is due
+//	 3  step            fetcher/hold.go       the host answers, and no URL that kills workers
+//	 4  access          fetcher/robots.go     robots.txt; if it is unknown, it is requested
+//	 5  turn            fetcher/turn.go       the host's delay and back-off; a lease that lasts
+//	 6  takeListing     fetcher/sitemaps.go   one sitemap of the host at a time
+//	 7  begin           fetcher/turn.go       visits of the host that are not completed
+//	 8  begin           fetcher/turn.go       requests to the host under way
+//	 9  takeSlot        fetcher/slot.go       a slot, or a late slot, for the host
+//	10  await           fetcher/pause.go      no pause, no backlog of the store or the memory
+//	11  pay             fetcher/turn.go       a share of the worker's rate
+//	12  awaitBandwidth  fetcher/bandwidth.go  a share of the worker's bandwidth
+//	13  CheckPort       fetcher/get/port.go   a port that belongs to the web
+//	14  permitted       fetcher/get/dial.go   the name's addresses, and the address guard
+//	15  reserve         fetcher/turn.go       the delay since the previous request was written
+//	16  permit          fetcher/turn.go       at the write: no stop, no lost lease, no back-off
+//
+// Behind gates 10 and 12, gate 5 is asked again. The last time counts as the start.
 package fetcher
 
 import (
