@@ -33,11 +33,24 @@ var Outcomes = [...]struct {
 	Outcome Outcome
 	Letter  string // one letter, for the outcome in Postgres
 	State   State  // Done or Failed
+	Broken  bool   // see IsBroken
 }{
-	{OK, "o", Done}, {Redirect, "r", Done}, {ClientError, "c", Done}, {Robots, "b", Done}, {Address, "a", Done}, {Type, "t", Done},
-	{ServerError, "s", Failed}, {Throttled, "l", Failed}, {Network, "n", Failed}, {HostDead, "h", Failed}, {WorkerLost, "w", Failed},
-	{Handler, "e", Failed}, {Coding, "p", Done},
-	{CheckOK, "k", Done}, {CheckBroken, "x", Done}, {CheckUnknown, "u", Done},
+	{OK, "o", Done, false},
+	{Redirect, "r", Done, false},
+	{ClientError, "c", Done, true},
+	{Robots, "b", Done, false},
+	{Address, "a", Done, false},
+	{Type, "t", Done, false},
+	{ServerError, "s", Failed, true},
+	{Throttled, "l", Failed, true},
+	{Network, "n", Failed, true},
+	{HostDead, "h", Failed, true},
+	{WorkerLost, "w", Failed, false},
+	{Handler, "e", Failed, false},
+	{Coding, "p", Done, false},
+	{CheckOK, "k", Done, false},
+	{CheckBroken, "x", Done, true},
+	{CheckUnknown, "u", Done, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides
@@ -49,6 +62,20 @@ func (o Outcome) State() State {
 		}
 	}
 	return Unknown
+}
+
+// IsBroken reports whether o means that a link to the URL leads to no page: the server refused the
+// URL, or no answer came. It returns false if that is not known, because the crawl did not request the
+// URL (Robots, Address), its workers died (WorkerLost) or a check found out nothing (CheckUnknown). It
+// also returns false for a page that the crawl did not take (Type, Coding, Handler), and if o is not
+// one of the Outcomes.
+func (o Outcome) IsBroken() bool {
+	for i := range Outcomes {
+		if Outcomes[i].Outcome == o {
+			return Outcomes[i].Broken
+		}
+	}
+	return false
 }
 
 // Letter returns the letter of o, or "" if o is not one of the Outcomes.

@@ -38,6 +38,29 @@ func TestOutcomesAreTold(t *testing.T) {
 	same(t, "docs/reference/events.schema.json", regexp.MustCompile(`[a-z_]+`).FindAllString(enum[1], -1), names)
 }
 
+// TestBrokenOutcomes: the broken outcomes are those of targets without a page in docs/reference/links.md.
+func TestBrokenOutcomes(t *testing.T) {
+	var broken []string
+	for _, o := range Outcomes {
+		if o.Outcome.IsBroken() {
+			broken = append(broken, string(o.Outcome))
+		}
+	}
+	sentence := regexp.MustCompile(`(?s)A target has no page if the outcome of its last round is(.*?)\(\[url-states`).FindStringSubmatch(read(t, "../docs/reference/links.md"))
+	if sentence == nil {
+		t.Fatal("docs/reference/links.md does not say which URLs have no page")
+	}
+	told := regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(sentence[1], -1)
+	names := make([]string, len(told))
+	for i := range told {
+		names[i] = told[i][1]
+	}
+	same(t, "docs/reference/links.md", names, broken)
+	if Outcome("none").IsBroken() {
+		t.Error("an outcome that is not in the table is broken")
+	}
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

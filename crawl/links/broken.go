@@ -32,17 +32,6 @@ type BrokenLink struct {
 	Kind    string `json:"kind"`
 }
 
-// isBroken reports whether an outcome means that a URL has no page. It returns false
-// for a URL that the crawl did not request, or whose content type the crawl did not
-// want.
-func isBroken(outcome string) bool {
-	switch frontier.Outcome(outcome) {
-	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.CheckBroken:
-		return true
-	}
-	return false
-}
-
 const (
 	// maxTargets is how many broken targets are in memory at once.
 	maxTargets = 100_000
@@ -112,7 +101,7 @@ type target struct {
 	sources []string
 }
 
-// brokenTargets are URLs whose outcomes are broken according to isBroken, in the last round of the URL.
+// brokenTargets are URLs whose outcomes are broken according to frontier.Outcome.IsBroken, in the last round of the URL.
 type brokenTargets struct {
 	targets map[string]*target
 	last    map[[16]byte]int // the last rounds of URLs, if they are not 0, by keyOf
@@ -158,7 +147,7 @@ func (s Source) broken(limit int) iter.Seq2[*brokenTargets, error] {
 					yield(nil, err)
 					return
 				}
-				if !isBroken(r.Outcome) || !in(part, r.URL) {
+				if !frontier.Outcome(r.Outcome).IsBroken() || !in(part, r.URL) {
 					continue
 				}
 				if old, round := some.targets[r.URL], roundOf(&r); old == nil || old.round < round {

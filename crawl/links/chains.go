@@ -1,6 +1,10 @@
 package links
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
 
 // Chain is a URL that redirects, and where that leads.
 type Chain struct {
@@ -43,7 +47,7 @@ func (s Source) Chains(minHops int) iter.Seq2[Chain, error] {
 			if !c.Loop {
 				c.Status, c.Outcome = ends[to.last].status, ends[to.last].outcome
 			}
-			if c.Hops < minHops && !c.Loop && !isBroken(c.Outcome) {
+			if c.Hops < minHops && !c.Loop && !frontier.Outcome(c.Outcome).IsBroken() {
 				continue
 			}
 			c.Chain = chainOf(next, r.URL, to)

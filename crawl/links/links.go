@@ -11,6 +11,7 @@ import (
 	"iter"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Link is a link on a page of a crawl, or a URL that a sitemap lists.
@@ -97,9 +98,9 @@ func conflictReason(r record.Record) string {
 	switch {
 	case r.RedirectTo != "":
 		return "it redirects to " + r.RedirectTo
-	case isBroken(r.Outcome) && r.Status > 0:
+	case frontier.Outcome(r.Outcome).IsBroken() && r.Status > 0:
 		return fmt.Sprintf("it has no page: %s, status %d", r.Outcome, r.Status)
-	case isBroken(r.Outcome):
+	case frontier.Outcome(r.Outcome).IsBroken():
 		return "it has no page: " + r.Outcome
 	case r.Canonical != "" && r.Canonical != r.URL:
 		return "its own canonical URL is " + r.Canonical

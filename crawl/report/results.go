@@ -39,9 +39,20 @@ var results = []struct {
 	{Status4xx, []frontier.Outcome{frontier.ClientError, frontier.Throttled}},
 	{Status5xx, []frontier.Outcome{frontier.ServerError}},
 	{NoAnswer, []frontier.Outcome{frontier.Network, frontier.HostDead, frontier.WorkerLost}},
-	{Broken, []frontier.Outcome{frontier.ClientError, frontier.Throttled, frontier.ServerError, frontier.Network, frontier.HostDead}},
+	{Broken, brokenOutcomes()},
 	{Forbidden, []frontier.Outcome{frontier.Robots}},
 	{Address, []frontier.Outcome{frontier.Address}},
+}
+
+// brokenOutcomes returns the outcomes that are broken (see frontier.Outcome.IsBroken), except those of
+// checks.
+func brokenOutcomes() (broken []frontier.Outcome) {
+	for _, o := range frontier.Outcomes {
+		if o.Broken && !o.Outcome.IsCheck() {
+			broken = append(broken, o.Outcome)
+		}
+	}
+	return broken
 }
 
 // ResultsOf returns the results with these numbers of finished URLs, without those that count none.
