@@ -21,8 +21,8 @@ type ledger struct {
 	opt           Options
 	urls          map[string]*known
 	sites         map[string]*site
-	holdings      map[frontier.LeaseID]*holding // leases that have not ended or expired
-	lost          []*holding                    // the last 10 leases that ended or expired
+	leases        map[frontier.LeaseID]*ledgerLease // leases that have not ended or expired
+	lost          []*ledgerLease                    // the last 10 leases that ended or expired
 	admitted      map[string]bool
 	stats         frontier.Stats // without Delayed, Hosts and Filter
 	notes         []exact.Note
@@ -42,16 +42,16 @@ type known struct {
 
 // site is a host that ever had a URL.
 type site struct {
-	added   uint64
-	due     time.Time
-	delay   time.Duration
-	blob    []byte
-	fading  bool // Retry was called while the host was leased; the blob might be gone
-	holding *holding
+	added  uint64
+	due    time.Time
+	delay  time.Duration
+	blob   []byte
+	fading bool // Retry was called while the host was leased; the blob might be gone
+	lease  *ledgerLease
 }
 
-// holding is a lease.
-type holding struct {
+// ledgerLease is a lease, as the ledger knows it.
+type ledgerLease struct {
 	id       frontier.LeaseID
 	host     string
 	handed   []*known // all items that the lease got, in order
@@ -63,7 +63,7 @@ type holding struct {
 func newLedger(d *driver) *ledger {
 	return &ledger{
 		Driver: &d.Driver, opt: d.opt, urls: map[string]*known{}, sites: map[string]*site{},
-		holdings: map[frontier.LeaseID]*holding{}, admitted: map[string]bool{},
+		leases: map[frontier.LeaseID]*ledgerLease{}, admitted: map[string]bool{},
 		stats: frontier.Stats{
 			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
 			Outcomes: map[frontier.Outcome]uint64{},
@@ -72,7 +72,7 @@ func newLedger(d *driver) *ledger {
 }
 
 // open returns the items of h that are not completed, in the order in which h got them.
-func (h *holding) open() (open []*known) {
+func (h *ledgerLease) open() (open []*known) {
 	for _, k := range h.handed {
 		if !h.settled[k] {
 			open = append(open, k)
@@ -142,8 +142,8 @@ func itemOf(offer frontier.Offer) frontier.Item {
 }
 
 // live returns the leases that have not ended or expired, in a fixed order.
-func (g *ledger) live() []*holding {
-	return slices.SortedFunc(maps.Values(g.holdings), func(a, b *holding) int {
+func (g *ledger) live() []*ledgerLease {
+	return slices.SortedFunc(maps.Values(g.leases), func(a, b *ledgerLease) int {
 		return bytes.Compare(a.id[:], b.id[:])
 	})
 }
@@ -167,14 +167,14 @@ func (g *ledger) expire() {
 }
 
 // release returns the open items of a lease to the queue, and removes the lease.
-func (g *ledger) release(h *holding) {
+func (g *ledger) release(h *ledgerLease) {
 	for _, k := range h.open() {
 		k.state, k.notBefore = frontier.Queued, time.Time{}
 		g.stats.Leased--
 		g.stats.Queued++
 	}
-	g.sites[h.host].holding = nil
-	delete(g.holdings, h.id)
+	g.sites[h.host].lease = nil
+	delete(g.leases, h.id)
 	if g.lost = append(g.lost, h); len(g.lost) > 10 {
 		g.lost = g.lost[1:]
 	}
@@ -204,15 +204,15 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 		}
 	}
 	at = later(at, s.due)
-	if s.holding != nil {
-		at = later(at, s.holding.deadline.Add(s.delay))
+	if s.lease != nil {
+		at = later(at, s.lease.deadline.Add(s.delay))
 	}
 	return at, waiting
 }
 
 // hand checks that got contains the items that h must get, at most n of them, and updates
 // the ledger.
-func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) {
+func (g *ledger) hand(h *ledgerLease, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)
 	want := min(n, len(ready))
@@ -260,7 +260,7 @@ func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, no
 		g.grantedOne(request, l, now)
 	}
 	for _, id := range request.IDs {
-		g.Require(g.holdings[id] == nil || ids[id], "a repeat of Lease did not return lease %x, which its worker holds", id)
+		g.Require(g.leases[id] == nil || ids[id], "a repeat of Lease did not return lease %x, which its worker holds", id)
 	}
 	g.checkRest(request, grant, now)
 }
@@ -270,25 +270,25 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	g.Require(s != nil, "unknown host %q handed out", l.Host)
 	g.Require(string(l.Blob) == string(s.blob) || s.fading && len(l.Blob) == 0,
 		"%s handed out with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
-	if h := g.holdings[l.ID]; h != nil {
+	if h := g.leases[l.ID]; h != nil {
 		g.repeated(h, l, now)
 		return
 	}
-	g.Require(!g.stats.Paused && s.holding == nil && !s.due.After(now) && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
+	g.Require(!g.stats.Paused && s.lease == nil && !s.due.After(now) && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
 		"host %s handed out for %v with %d items; crawl paused: %t, host leased: %t, due in %v",
-		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.holding != nil, s.due.Sub(now))
-	h := &holding{
+		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.lease != nil, s.due.Sub(now))
+	h := &ledgerLease{
 		id: l.ID, host: l.Host, settled: map[*known]bool{},
 		inFlight: max(request.InFlight, 1), deadline: now.Add(l.TTL),
 	}
 	g.hand(h, l.Items, batch(g.opt.LeaseTTL, s.delay), request.MaxPages, now)
-	s.holding, g.holdings[l.ID] = h, h
+	s.lease, g.leases[l.ID] = h, h
 	s.blob, s.fading = l.Blob, false
 }
 
 // repeated checks the answer to a repeated request for a lease. The answer must have all
 // items of the lease, or all items that are not completed.
-func (g *ledger) repeated(h *holding, l frontier.Lease, now time.Time) {
+func (g *ledger) repeated(h *ledgerLease, l frontier.Lease, now time.Time) {
 	left := h.deadline.Sub(now)
 	g.Require(l.Host == h.host && (l.TTL == left || l.TTL == g.opt.LeaseTTL),
 		"repeat of the lease of %s: host %s with TTL %v, want this host with %v or %v",
@@ -325,7 +325,7 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 		if !waiting {
 			continue
 		}
-		if s.holding == nil && !at.After(now) {
+		if s.lease == nil && !at.After(now) {
 			due++
 		}
 		if first.IsZero() || at.Before(first) {
@@ -343,7 +343,7 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 
 // extended checks the answer of Extend and updates the ledger.
 func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) {
-	h := g.holdings[id]
+	h := g.leases[id]
 	if h == nil {
 		g.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v, want ErrLeaseLost", err)
 		return
@@ -370,7 +370,7 @@ func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontie
 // complete updates the ledger after a Complete without error. It returns the records that
 // must have been written for each item.
 func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]records {
-	h := g.holdings[id]
+	h := g.leases[id]
 	written := map[*known]records{}
 	for _, c := range done {
 		k := h.find(c)
@@ -409,7 +409,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 	return written
 }
 
-func (h *holding) find(c frontier.Completion) *known {
+func (h *ledgerLease) find(c frontier.Completion) *known {
 	for _, k := range h.handed {
 		if k.item.Fingerprint == c.Item {
 			return k
@@ -466,7 +466,7 @@ func (g *ledger) retry(host string) (n int) {
 		k.state, k.loose, k.notBefore = frontier.Queued, true, time.Time{}
 		k.item.Round++
 		k.item.Attempts, k.item.Deliveries = 0, 0
-		if s := g.sites[k.item.Host]; s.holding != nil {
+		if s := g.sites[k.item.Host]; s.lease != nil {
 			s.fading = true
 		} else {
 			s.blob = nil

@@ -292,7 +292,7 @@ func (p *player) completeAgain() {
 	p.note(*call)
 	err := p.Complete(p.Ctx, call.id, call.done, call.update)
 	switch {
-	case p.ledger.holdings[call.id] != nil:
+	case p.ledger.leases[call.id] != nil:
 		p.Must(err, "Complete again")
 		p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
 	case call.update.End && p.Clock.Now().Before(call.deadline):

@@ -90,7 +90,7 @@ func (p *player) verifyStatus(k *known) {
 		p.ledger.wantSame(status.Item, k)
 	}
 	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
-	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
+	if s.lease == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
 		want := max(s.due.Sub(now), 0)
 		p.Require(status.HostDueIn == want, "host %s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 	}

@@ -67,7 +67,7 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 // completing is one call of Complete.
 type completing struct {
 	*Store
-	h      *holding
+	h      *heldLease
 	update frontier.HostUpdate
 	todo   []todo // for items that the lease has not completed yet, in the order of their numbers
 }

@@ -43,7 +43,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 
 // extend restarts the TTL of a lease. It adds items until the lease has wantOpen open items, but
 // at most maxAdded items. This maximum is valid until limitEnd: see fence.
-func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
+func (s *Store) extend(ctx context.Context, h *heldLease, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
 		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen, maxAdded, s.fence(h.part, limitEnd),

@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// holding is a lease of this process. The server identifies its items by their numbers within
-// the lease; callers identify them by fingerprint. A holding is safe for concurrent use.
-type holding struct {
+// heldLease is a lease of this process. The server identifies its items by their numbers within
+// the lease; callers identify them by fingerprint. A heldLease is safe for concurrent use.
+type heldLease struct {
 	id   frontier.LeaseID
 	part *partition
 	host string
@@ -38,13 +38,13 @@ func (l leaseState) current(now time.Time) bool {
 	return l.granted && !l.ended && now.Before(l.deadline)
 }
 
-func (h *holding) state() leaseState {
+func (h *heldLease) state() leaseState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.leaseState
 }
 
-func (h *holding) current(now time.Time) bool { return h.state().current(now) }
+func (h *heldLease) current(now time.Time) bool { return h.state().current(now) }
 
 type heldItem struct {
 	number int64
@@ -52,15 +52,15 @@ type heldItem struct {
 
 	turn    sync.Mutex // locked by the call that completes the item
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; written only while turn and holding.mu are locked
+	settled bool       // its completion took effect; written only while turn and heldLease.mu are locked
 }
 
-func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
-	return &holding{id: id, part: part, host: host, byPrint: make(map[bloomstore.Fingerprint]*heldItem)}
+func newHeldLease(id frontier.LeaseID, part *partition, host string) *heldLease {
+	return &heldLease{id: id, part: part, host: host, byPrint: make(map[bloomstore.Fingerprint]*heldItem)}
 }
 
 // doubt stores that the lease may have been granted until deadline.
-func (h *holding) doubt(deadline time.Time) {
+func (h *heldLease) doubt(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deadline = deadline
@@ -68,7 +68,7 @@ func (h *holding) doubt(deadline time.Time) {
 
 // grant stores that the lease is granted until deadline, with its open items and the host's
 // blob.
-func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
+func (h *heldLease) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.granted, h.deadline, h.blob = true, deadline, blob
@@ -79,7 +79,7 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 // another order than the server sent them. If two items have the same URL and different rounds,
 // receive adds only the first, because callers could not distinguish them. The server queues the
 // second item again when the lease ends. The caller must hold mu.
-func (h *holding) receive(items []*heldItem) {
+func (h *heldLease) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
 			h.received = it.number
@@ -92,7 +92,7 @@ func (h *holding) receive(items []*heldItem) {
 }
 
 // open returns how many items are leased and not completed.
-func (h *holding) open() (n int) {
+func (h *heldLease) open() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, it := range h.items {
@@ -104,7 +104,7 @@ func (h *holding) open() (n int) {
 }
 
 // next returns the number of the first item that was not received.
-func (h *holding) next() int64 {
+func (h *heldLease) next() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.received + 1
@@ -112,7 +112,7 @@ func (h *holding) next() int64 {
 
 // since returns the items of the lease except the first n, which the caller knows. The caller must
 // hold mu.
-func (h *holding) since(n int) (items []frontier.Item) {
+func (h *heldLease) since(n int) (items []frontier.Item) {
 	for _, it := range h.items[min(max(n, 0), len(h.items)):] {
 		items = append(items, it.item)
 	}
@@ -120,14 +120,14 @@ func (h *holding) since(n int) (items []frontier.Item) {
 }
 
 // find returns an item of the lease, or nil.
-func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
+func (h *heldLease) find(print bloomstore.Fingerprint) *heldItem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.byPrint[print]
 }
 
 // noteDoubt stores that the answer to a completion was lost.
-func (h *holding) noteDoubt() {
+func (h *heldLease) noteDoubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.doubtful = true
@@ -135,7 +135,7 @@ func (h *holding) noteDoubt() {
 
 // settle stores that completions and the update of the host took effect. The caller must have
 // locked the mutex turn of each item.
-func (h *holding) settle(done []todo, update frontier.HostUpdate) {
+func (h *heldLease) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range done {
@@ -148,7 +148,7 @@ func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 }
 
 // lease returns the lease with its open items.
-func (h *holding) lease(now time.Time) frontier.Lease {
+func (h *heldLease) lease(now time.Time) frontier.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := frontier.Lease{ID: h.id, Host: h.host, TTL: h.deadline.Sub(now), Blob: h.blob}
@@ -160,37 +160,37 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	return l
 }
 
-// holdings is a table of the leases of this process. A lease that has ended is kept until its
+// heldLeases is a table of the leases of this process. A lease that has ended is kept until its
 // deadline, so that repeated calls can be answered. The table is safe for concurrent use.
-type holdings struct {
+type heldLeases struct {
 	mu    sync.Mutex
-	byID  map[frontier.LeaseID]*holding
+	byID  map[frontier.LeaseID]*heldLease
 	swept time.Time
 }
 
-func (t *holdings) get(id frontier.LeaseID) *holding {
+func (t *heldLeases) get(id frontier.LeaseID) *heldLease {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
 }
 
-func (t *holdings) drop(id frontier.LeaseID) {
+func (t *heldLeases) remove(id frontier.LeaseID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byID, id)
 }
 
-func (t *holdings) put(h *holding) {
+func (t *heldLeases) put(h *heldLease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID == nil {
-		t.byID = make(map[frontier.LeaseID]*holding)
+		t.byID = make(map[frontier.LeaseID]*heldLease)
 	}
 	t.byID[h.id] = h
 }
 
 // sweep removes the leases whose deadline has passed, at most once a second.
-func (t *holdings) sweep(now time.Time) {
+func (t *heldLeases) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if since := now.Sub(t.swept); since >= 0 && since < time.Second {
@@ -205,7 +205,7 @@ func (t *holdings) sweep(now time.Time) {
 }
 
 // live returns the number of current leases.
-func (t *holdings) live(now time.Time) (n int) {
+func (t *heldLeases) live(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.byID {

@@ -22,7 +22,7 @@ func numberedItems(first, end int) (items []*heldItem) {
 // TestHoldingReceives: the replies to two top-ups have some items in common, and the later
 // reply arrives first. Each item is received once.
 func TestHoldingReceives(t *testing.T) {
-	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
+	h := newHeldLease(frontier.LeaseID{1}, nil, "a.test")
 	h.grant(numberedItems(1, 4), nil, time.Time{})
 	h.receive(numberedItems(3, 8))
 	h.receive(numberedItems(4, 6))
@@ -133,9 +133,9 @@ func (unsynced) Sync() (frontier.Position, error) { return nil, nil }
 // TestHoldingsSweep: leases are removed at their deadline, not before.
 func TestHoldingsSweep(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	var table holdings
+	var table heldLeases
 	for n := range 5 {
-		h := newHolding(frontier.LeaseID{byte(n)}, nil, "a.test")
+		h := newHeldLease(frontier.LeaseID{byte(n)}, nil, "a.test")
 		h.grant(nil, nil, now.Add(time.Duration(n)*time.Second))
 		table.put(h)
 	}

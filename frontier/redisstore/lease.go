@@ -14,7 +14,7 @@ import (
 type leaser struct {
 	lending  chan struct{} // a semaphore: only one call of Lease at a time asks the servers
 	schedule *schedule
-	held     holdings
+	held     heldLeases
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
@@ -93,7 +93,7 @@ type loan struct {
 	request  frontier.LeaseRequest
 	grant    frontier.Grant
 	fresh    []frontier.LeaseID // ids without a host
-	doubtful []*holding         // leases that may be granted already: the answer was lost
+	doubtful []*heldLease       // leases that may be granted already: the answer was lost
 	handed   int                // number of items that this call leased
 	failed   error
 }
@@ -164,7 +164,7 @@ func (l *loan) lend(ctx context.Context) error {
 // next returns up to n leases to request. The first are those that may be granted already. Each
 // of the others is new, for one fresh id and one due host. next looks for more hosts if none is
 // known to be due.
-func (l *loan) next(ctx context.Context, n int) []*holding {
+func (l *loan) next(ctx context.Context, n int) []*heldLease {
 	n = min(n, len(l.doubtful)+len(l.fresh))
 	old := min(n, len(l.doubtful))
 	tries := l.doubtful[:old:old]
@@ -177,7 +177,7 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 		hosts = l.schedule.take(n - old)
 	}
 	for i, c := range hosts {
-		tries = append(tries, newHolding(l.fresh[i], c.part, c.host))
+		tries = append(tries, newHeldLease(l.fresh[i], c.part, c.host))
 	}
 	l.fresh = l.fresh[len(hosts):]
 	return tries
@@ -186,7 +186,7 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 // try requests leases of at most maxItems items each. If limitEnd is not zero, maxItems was
 // computed from MaxPages, and is valid only until limitEnd. Afterwards other workers can lease
 // the items that MaxPages still allows.
-func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd time.Time) (failed error) {
+func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int, limitEnd time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
@@ -213,7 +213,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd
 
 // tried handles the answer to the request for a lease. It returns the time until the partition
 // has another host that is due.
-func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error) {
+func (l *loan) tried(h *heldLease, c *call, asked time.Time) (time.Duration, error) {
 	if c.err != nil {
 		h.doubt(asked.Add(l.cfg.LeaseTTL))
 		l.held.put(h) // a repeat must request the same host
@@ -222,7 +222,7 @@ func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error
 	reply := list(c.reply)
 	wait := waitOf(integer(at(reply, 1)))
 	if integer(at(reply, 0)) == 0 { // another worker was first, or the host is not due
-		l.held.drop(h.id)
+		l.held.remove(h.id)
 		l.fresh = append(l.fresh, h.id)
 		return wait, nil
 	}

@@ -168,10 +168,10 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 type call struct {
 	part     *partition
 	script   *script
-	keys     []string // all in part
-	args     []any    // from ARGV[2] on; ARGV[1] is the store's clock
-	required *epoch   // the only epoch in which the call runs: in another epoch, err is errEpoch; nil means any epoch
-	lease    *holding // the lease whose items it completes; nil if it completes none
+	keys     []string   // all in part
+	args     []any      // from ARGV[2] on; ARGV[1] is the store's clock
+	required *epoch     // the only epoch in which the call runs: in another epoch, err is errEpoch; nil means any epoch
+	lease    *heldLease // the lease whose items it completes; nil if it completes none
 
 	joined *call // the call to which joinCalls added the completions of this call, or nil
 

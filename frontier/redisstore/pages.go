@@ -165,11 +165,11 @@ func (l *loan) lendChecks(ctx context.Context) error {
 		peeks[i] = &call{part: p, script: checksScript, keys: []string{p.meta, p.due}, args: []any{len(l.fresh), mathrand.Float64()}}
 	}
 	l.runAll(ctx, peeks)
-	var tries []*holding
+	var tries []*heldLease
 	for _, peek := range peeks {
 		for _, host := range list(peek.reply) {
 			if len(l.fresh) > 0 {
-				tries = append(tries, newHolding(l.fresh[0], peek.part, text(host)))
+				tries = append(tries, newHeldLease(l.fresh[0], peek.part, text(host)))
 				l.fresh = l.fresh[1:]
 			}
 		}

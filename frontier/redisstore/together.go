@@ -45,7 +45,7 @@ func (s *Store) runGroup(ctx context.Context, n *node, group []*call) {
 // the same lease, because a joined call costs the server little more than a single one.
 func joinCalls(group []*call) []*call {
 	calls := make([]*call, 0, len(group))
-	last := make(map[*holding]*call)
+	last := make(map[*heldLease]*call)
 	for _, c := range group {
 		if into := last[c.lease]; into != nil && joinCompletions(into, c) {
 			c.joined = into

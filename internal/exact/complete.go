@@ -52,7 +52,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 // completing is one call of Complete.
 type completing struct {
 	*Store
-	h     *holding
+	h     *lease
 	done  []frontier.Completion // for the queue
 	pages []*page
 	ends  []*ending
@@ -105,7 +105,7 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	now := c.cfg.Now()
 	for _, p := range c.pages {
 		p.decisions.apply(p.offered, now)
-		p.watch()
+		p.watchRefused()
 	}
 	return nil
 }
@@ -158,8 +158,8 @@ func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	return nil
 }
 
-// The method watch stores in p.refused which links the queue refuses.
-func (p *page) watch() {
+// watchRefused stores in p.refused which links the queue refuses.
+func (p *page) watchRefused() {
 	next := p.LinkRefused
 	p.LinkRefused = func(link int, reason frontier.Reason) {
 		p.refused[link] = true
@@ -245,7 +245,7 @@ func (c *completing) watchRecord(e *ending) {
 			return err
 		}
 		e.wrote = true
-		c.cfg.Output.written(e.note, e.Unconfirmed)
+		c.cfg.Output.noteRecorded(e.note, e.Unconfirmed)
 		return nil
 	}
 	if void == nil {
@@ -263,7 +263,7 @@ func (c *completing) watchRecord(e *ending) {
 // Sync must not store them. A repeated call adds them again.
 func (c *completing) dropNotes() {
 	for _, e := range c.ends {
-		c.cfg.Output.drop(e.note)
+		c.cfg.Output.dequeue(e.note)
 	}
 }
 
@@ -272,7 +272,7 @@ func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	answers := queueAnswers{}
 	for _, p := range c.pages {
 		for i := range p.Links {
-			answers.note(p.offered, i, !p.refused[i])
+			answers.setWaits(p.offered, i, !p.refused[i])
 		}
 	}
 	c.settle(ctx, answers)

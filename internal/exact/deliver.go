@@ -95,7 +95,7 @@ func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err er
 	crash.Point("offered")
 	answers := queueAnswers{}
 	for i := range fresh.links {
-		answers.note(fresh, i, verdicts[i].Answer != frontier.Refused)
+		answers.setWaits(fresh, i, verdicts[i].Answer != frontier.Refused)
 		switch verdicts[i].Answer {
 		case frontier.Added:
 			counts.Added++

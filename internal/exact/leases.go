@@ -15,20 +15,20 @@ import (
 // the set's decisions about the links of the items.
 type leases struct {
 	mu    sync.Mutex
-	byID  map[frontier.LeaseID]*holding
+	byID  map[frontier.LeaseID]*lease
 	swept time.Time
 }
 
-// holding is one lease.
-type holding struct {
+// lease is one lease of this process.
+type lease struct {
 	mu       sync.Mutex
 	deadline time.Time // not after the deadline in the queue
 	ended    bool      // a completion ended the lease, and its answer arrived
-	items    map[bloomstore.Fingerprint]*held
+	items    map[bloomstore.Fingerprint]*leasedItem
 }
 
-// held is an item of a lease, in the round in which it was leased. holding.mu guards it.
-type held struct {
+// leasedItem is an item of a lease, in the round in which it was leased. lease.mu guards it.
+type leasedItem struct {
 	class   frontier.Class
 	round   uint32
 	links   *decisions // the decisions about its exact links; nil means that the set was not asked yet
@@ -36,20 +36,21 @@ type held struct {
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
-// keep stores the items of the lease h. The argument requested is the time of the request that
+// put stores the lease h with more items. The argument requested is the time of the request that
 // began or extended the lease. The lease lasts for ttl from this time.
-func (l *leases) keep(id frontier.LeaseID, h *holding, items []frontier.Item, requested time.Time, ttl time.Duration) {
-	h.keep(items, requested, ttl)
+func (l *leases) put(id frontier.LeaseID, h *lease, items []frontier.Item, requested time.Time, ttl time.Duration) {
+	h.extend(items, requested, ttl)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
-		l.byID = make(map[frontier.LeaseID]*holding)
+		l.byID = make(map[frontier.LeaseID]*lease)
 	}
 	l.byID[id] = h // if the answer came after the old deadline, another call may have removed h
 	l.sweep(requested)
 }
 
-func (h *holding) keep(items []frontier.Item, requested time.Time, ttl time.Duration) {
+// extend adds the items that are new, and moves the deadline.
+func (h *lease) extend(items []frontier.Item, requested time.Time, ttl time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deadline = requested.Add(ttl)
@@ -57,21 +58,21 @@ func (h *holding) keep(items []frontier.Item, requested time.Time, ttl time.Dura
 		it := &items[i]
 		// An item of another round is new, although the lease is the same.
 		if before := h.items[it.Fingerprint]; before == nil || before.round != it.Round {
-			h.items[it.Fingerprint] = &held{class: it.Class, round: it.Round}
+			h.items[it.Fingerprint] = &leasedItem{class: it.Class, round: it.Round}
 		}
 	}
 }
 
 // state reports whether the worker has ended the lease, and whether the lease's time is
 // over.
-func (h *holding) state(now time.Time) (ended, over bool) {
+func (h *lease) state(now time.Time) (ended, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended, !now.Before(h.deadline)
 }
 
 // isSettled reports whether an item was completed under this lease.
-func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
+func (h *lease) isSettled(print bloomstore.Fingerprint) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	it := h.items[print]
@@ -79,24 +80,24 @@ func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
 }
 
 // settle marks items as completed when the queue's answer has arrived.
-func (h *holding) settle(done []frontier.Completion, ended bool) {
+func (h *lease) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range done {
 		it := h.item(done[i].Item)
-		*it = held{round: it.round, settled: true}
+		*it = leasedItem{round: it.round, settled: true}
 	}
 	if ended {
-		h.ended, h.items = true, map[bloomstore.Fingerprint]*held{}
+		h.ended, h.items = true, map[bloomstore.Fingerprint]*leasedItem{}
 	}
 }
 
-// item returns the held item of a fingerprint, and creates it if necessary. The caller must hold
+// item returns the item of a fingerprint, and creates it if necessary. The caller must hold
 // mu.
-func (h *holding) item(print bloomstore.Fingerprint) *held {
+func (h *lease) item(print bloomstore.Fingerprint) *leasedItem {
 	it := h.items[print]
 	if it == nil {
-		it = new(held)
+		it = new(leasedItem)
 		h.items[print] = it
 	}
 	return it
@@ -115,7 +116,7 @@ func (l *leases) sweep(now time.Time) {
 	}
 }
 
-func (l *leases) get(id frontier.LeaseID) *holding {
+func (l *leases) get(id frontier.LeaseID) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byID[id]
@@ -130,8 +131,8 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 		return grant, err
 	}
 	for _, l := range grant.Leases {
-		h := cmp.Or(s.leases.get(l.ID), &holding{items: make(map[bloomstore.Fingerprint]*held)})
-		s.leases.keep(l.ID, h, l.Items, requested, l.TTL)
+		h := cmp.Or(s.leases.get(l.ID), &lease{items: make(map[bloomstore.Fingerprint]*leasedItem)})
+		s.leases.put(l.ID, h, l.Items, requested, l.TTL)
 	}
 	if !grant.Empty {
 		s.idleSince.Store(nil)
@@ -165,7 +166,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	requested := s.cfg.Now()
 	extension, err := s.Queue.Extend(ctx, id, topUp)
 	if err == nil {
-		s.leases.keep(id, h, extension.Items, requested, extension.TTL)
+		s.leases.put(id, h, extension.Items, requested, extension.TTL)
 	}
 	return extension, err
 }

@@ -127,35 +127,35 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	return nil
 }
 
-// The method written sets n.recorded after the record of the note's item was written. The next
-// Sync then stores the note, unless the argument putOff is set. It is set for Unconfirmed
-// completions, whose ends a relay stores later.
-func (o *Output) written(n *note, putOff bool) {
+// noteRecorded sets n.recorded after the record of the note's item was written. The next Sync then
+// stores the note, unless the argument putOff is set. It is set for Unconfirmed completions, whose
+// ends a relay stores later.
+func (o *Output) noteRecorded(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n.recorded = true
-	o.list(n, putOff)
+	o.enqueue(n, putOff)
 }
 
-// resume calls the method list for the note of a completion. If the completion is repeated, the
-// failed call has removed the note with drop. resume reports whether the set has stored the note.
+// resume calls enqueue for the note of a completion. If the completion is repeated, the failed call
+// has removed the note with dequeue. resume reports whether the set has stored the note.
 func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.list(n, putOff)
+	o.enqueue(n, putOff)
 	return n.confirmed
 }
 
-// The method list adds a note to the next Sync if the record of the note's item was written, the
+// enqueue adds a note to the next Sync if the record of the note's item was written, the
 // set has not stored the note, and putOff is not set. The caller must hold mu.
-func (o *Output) list(n *note, putOff bool) {
+func (o *Output) enqueue(n *note, putOff bool) {
 	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)
 	}
 }
 
-// drop removes a note whose completion failed.
-func (o *Output) drop(n *note) {
+// dequeue removes a note whose completion failed.
+func (o *Output) dequeue(n *note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if i := slices.Index(o.notes, n); i >= 0 {

@@ -94,7 +94,7 @@ func (s *Store) Add(ctx context.Context, links []frontier.Offer) ([]frontier.Ver
 	crash.Point("offered")
 	answers := queueAnswers{}
 	for i := range mine.links {
-		answers.note(mine, i, verdicts[i].Answer != frontier.Refused)
+		answers.setWaits(mine, i, verdicts[i].Answer != frontier.Refused)
 	}
 	if s.cfg.Now().Sub(d.at) > freshFor {
 		answers.dropRefused()
@@ -267,9 +267,9 @@ func (d decisions) apply(target offers, now time.Time) {
 // queueAnswers are the queue's answers to new keys: true if the key waits in the queue.
 type queueAnswers map[Ref]bool
 
-// The method note stores whether the offer with index i waits in the queue. A key that was
+// setWaits stores whether the offer with index i waits in the queue. A key that was
 // offered several times waits if the queue accepted one of the offers.
-func (a queueAnswers) note(of offers, i int, waits bool) {
+func (a queueAnswers) setWaits(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
 		a[ref] = a[ref] || waits
