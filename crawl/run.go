@@ -88,7 +88,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		stop(why)
 	}
 	defer context.AfterFunc(run, ses.engine.CancelWait)()
-	defer ses.engine.Relay(ctx)()
+	defer ses.engine.Forward(ctx)()
 	m := ses.monitor
 	m.stop.Store(&endRun)
 	go func() {

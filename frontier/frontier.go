@@ -235,7 +235,7 @@ type Completion struct {
 	Bytes int64
 	// Unconfirmed reports that the item is finished, but the exact set (package exact) was
 	// unreachable and has not learnt this. In the step that completes the item, the store
-	// writes a note, which the set receives later (exact.Outbox).
+	// writes a note, which the set receives later (exact.NoteStore).
 	Unconfirmed bool
 	// Record writes the record of a finished item to the store's Output. The store
 	// calls it at most once for each completion, after the verdicts on the links are

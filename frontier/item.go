@@ -107,7 +107,7 @@ func (c Class) String() string {
 // Decision is what an exact set beside the store has decided about an offer
 // (package exact). With New, Promoted or Again, the store adds the URL to the
 // filter, but the filter does not decide about the URL. Only a store that is an
-// exact.Outbox understands a Decision other than Undecided.
+// exact.NoteStore understands a Decision other than Undecided.
 type Decision uint8
 
 const (
@@ -127,7 +127,7 @@ const (
 	Again
 	// Later means that the set was unreachable. It is allowed in Completion.Links
 	// only: the step that completes the page writes a note for the set
-	// (exact.Outbox). Add returns an error for it.
+	// (exact.NoteStore). Add returns an error for it.
 	Later
 )
 

@@ -12,14 +12,14 @@ import (
 // notes returns at most n notes, the oldest first, of one partition whose outbox is not
 // empty. A note is a link with the decision Later, or an item with an Unconfirmed completion.
 func (d *driver) notes(n int) exact.NoteBatch {
-	batch, err := d.Crawl.(exact.Outbox).Notes(d.Ctx, n)
+	batch, err := d.Crawl.(exact.NoteStore).Notes(d.Ctx, n)
 	d.Must(err, "Notes")
 	d.Require(len(batch.Notes) <= n, "Notes returned %d notes, want at most %d", len(batch.Notes), n)
 	return batch
 }
 
 func (d *driver) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
-	dropped, err := d.Crawl.(exact.Outbox).Delivered(d.Ctx, batch, seen, refused)
+	dropped, err := d.Crawl.(exact.NoteStore).Delivered(d.Ctx, batch, seen, refused)
 	d.Must(err, "Delivered")
 	d.Require(dropped == want, "Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
 }
@@ -42,7 +42,7 @@ func (d *driver) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 
 // wantWaits checks which items are queued or leased according to the outbox.
 func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
-	got, err := d.Crawl.(exact.Outbox).Waits(d.Ctx, keys)
+	got, err := d.Crawl.(exact.NoteStore).Waits(d.Ctx, keys)
 	d.Must(err, "Waits")
 	d.Require(slices.Equal(got, want), "%s items: Waits(%x) = %v, want %v", when, keys, got, want)
 }
@@ -152,12 +152,12 @@ var noteCases = beside([]testCase{
 			}
 			for {
 				last := noting.Load() == 0
-				batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, 1+racer)
+				batch, err := c.Crawl.(exact.NoteStore).Notes(c.Ctx, 1+racer)
 				n := uint64(len(batch.Notes))
 				if err != nil || last && n == 0 {
 					return err
 				}
-				if _, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
+				if _, err := c.Crawl.(exact.NoteStore).Delivered(c.Ctx, batch, n, nil); err != nil {
 					return err
 				}
 			}

@@ -126,12 +126,12 @@ var outboxCases = beside([]testCase{
 })
 
 // beside changes cases so that each crawl has an exact set beside it. A case does nothing if
-// its crawl is not an exact.Outbox. beside returns cases.
+// its crawl is not an exact.NoteStore. beside returns cases.
 func beside(cases []testCase) []testCase {
 	for i, c := range cases {
 		cases[i].Options.ExactSet = true
 		cases[i].Check = func(d *driver) {
-			if _, ok := d.Crawl.(exact.Outbox); ok {
+			if _, ok := d.Crawl.(exact.NoteStore); ok {
 				c.Check(d)
 			}
 		}

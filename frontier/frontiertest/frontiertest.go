@@ -53,7 +53,7 @@ type Options struct {
 	FilterCapacity uint64           // capacity of the filter, without growth; 0 means large enough for the case
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to
-	ExactSet       bool             // for an exact.Outbox: an exact set decides about exact items
+	ExactSet       bool             // for an exact.NoteStore: an exact set decides about exact items
 }
 
 // A testCase tests one part of the contract with a new, empty crawl.

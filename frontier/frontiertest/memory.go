@@ -56,8 +56,8 @@ type Memory struct {
 }
 
 var (
-	_ Crawl        = (*Memory)(nil)
-	_ exact.Outbox = (*Memory)(nil)
+	_ Crawl           = (*Memory)(nil)
+	_ exact.NoteStore = (*Memory)(nil)
 )
 
 // entry is one URL that was added.

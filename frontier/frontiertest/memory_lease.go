@@ -150,7 +150,7 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		}
 	}
 	if first.IsZero() && len(m.outbox) > 0 {
-		return time.Second // a relay can queue the links in the notes at any time
+		return time.Second // a forwarder can queue the links in the notes at any time
 	}
 	return max(first.Sub(now), 0)
 }

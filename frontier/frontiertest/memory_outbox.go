@@ -67,7 +67,7 @@ func (m *Memory) RetryUnless(ctx context.Context, host string, outdated func(con
 	return m.retry(host, stays), nil
 }
 
-// Notes implements exact.Outbox.
+// Notes implements exact.NoteStore.
 func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
 	return exact.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
 }
 
-// Delivered implements exact.Outbox.
+// Delivered implements exact.NoteStore.
 func (m *Memory) Delivered(_ context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (e *entry) waits() bool {
 	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
 }
 
-// Waits implements exact.Outbox.
+// Waits implements exact.NoteStore.
 func (m *Memory) Waits(_ context.Context, keys []exact.ItemKey) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

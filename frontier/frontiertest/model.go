@@ -40,7 +40,7 @@ func modelRun(seed uint64, steps int) testCase {
 	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
 		if opt.ExactSet {
-			_, p.beside = p.Crawl.(exact.Outbox)
+			_, p.beside = p.Crawl.(exact.NoteStore)
 		}
 		for range steps {
 			p.step()
@@ -78,7 +78,7 @@ func (p *player) step() {
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
 		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
-		{4, p.relay},
+		{4, p.forward},
 	})
 }
 

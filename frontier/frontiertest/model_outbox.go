@@ -40,14 +40,14 @@ func (p *player) links(n int) []frontier.Offer {
 	return links
 }
 
-// relay does what the relay of a worker does: it reads some notes from the outbox, offers
+// forward does what the forwarder of a worker does: it reads some notes from the outbox, offers
 // their links, and removes the notes with Delivered.
-func (p *player) relay() {
+func (p *player) forward() {
 	if !p.beside {
 		return
 	}
-	p.Note("relay")
-	outbox := p.Crawl.(exact.Outbox)
+	p.Note("forward")
+	outbox := p.Crawl.(exact.NoteStore)
 	batch, err := outbox.Notes(p.Ctx, 1+p.rng.IntN(5))
 	p.Must(err, "Notes")
 	p.Require(len(batch.Notes) != 0 || len(p.ledger.notes) == 0, "Notes returned none, want some of %d", len(p.ledger.notes))

@@ -76,7 +76,7 @@ func (s *Store) exactPrint(it *frontier.Item) any {
 	return it.Fingerprint[:]
 }
 
-// Waits implements exact.Outbox.
+// Waits implements exact.NoteStore.
 func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	members, err := pipelined(ctx, s.client, keys, func(pipe redis.Pipeliner, key exact.ItemKey) *redis.BoolCmd {
 		return pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])

@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-var _ exact.Outbox = (*Store)(nil)
+var _ exact.NoteStore = (*Store)(nil)
 
-// appendNote encodes a note for partition.outbox: an item and its outcome, which the relay
+// appendNote encodes a note for partition.outbox: an item and its outcome, which the forwarder
 // passes on to the exact set (see exact.Note). The encoding is
 //
 //	byte, bytes      outcome, empty for an item that is not decided yet
@@ -86,8 +86,8 @@ func (o *noted) next() *partition {
 	return p
 }
 
-// Notes implements exact.Outbox. It reads the partitions in a different order in each process,
-// so that two relays seldom read the same notes.
+// Notes implements exact.NoteStore. It reads the partitions in a different order in each process,
+// so that two forwarders seldom read the same notes.
 func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	for {
 		p := s.noted.next()
@@ -154,7 +154,7 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteB
 	return batch, nil
 }
 
-// Delivered implements exact.Outbox.
+// Delivered implements exact.NoteStore.
 func (s *Store) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	if len(batch.Notes) == 0 {
 		return false, nil

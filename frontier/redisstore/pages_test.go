@@ -181,7 +181,7 @@ func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Of
 			if err := s.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 				return err
 			}
-			if err := relayOne(ctx, s); err != nil {
+			if err := forwardOne(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -189,8 +189,8 @@ func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Of
 	return nil
 }
 
-// relayOne queues the first note of an outbox, if there is one.
-func relayOne(ctx context.Context, s *Store) error {
+// forwardOne queues the first note of an outbox, if there is one.
+func forwardOne(ctx context.Context, s *Store) error {
 	if !s.cfg.ExactSet {
 		return nil
 	}

@@ -130,14 +130,14 @@ func TestSyncWaitsWhileAway(t *testing.T) {
 	})
 }
 
-// TestRelayRuns: the relay queues keys that wait in the set. Even if no other calls are made,
-// the relay notices that the set is back. The relay stops when its context ends.
-func TestRelayRuns(t *testing.T) {
+// TestForwarderRuns: the forwarder queues keys that wait in the set. Even if no other calls are made,
+// the forwarder notices that the set is back. The forwarder stops when its context ends.
+func TestForwarderRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, exact.Windows{}, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- d.relay.Run(ctx) }()
+		go func() { ended <- d.forwarder.Run(ctx) }()
 		d.weak.set(func(string, int) (before, after bool) { return true, false })
 		time.Sleep(time.Minute)
 		d.weak.set(nil)

@@ -31,7 +31,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	switch ended, over := h.state(s.cfg.Now()); {
 	case ended: // a repeated call, or a call after the lease has ended: the queue answers it
 		return s.Queue.Complete(ctx, id, done, update)
-	case over: // the queue might refuse the links, and their new keys would then wait in the set for a relay
+	case over: // the queue might refuse the links, and their new keys would then wait in the set for a forwarder
 		return frontier.ErrLeaseLost
 	}
 	c := &completing{Store: s, h: h, done: slices.Clone(done)}
@@ -112,7 +112,7 @@ func (c *completing) decideLinks(ctx context.Context) error {
 
 // recheck is for the links of a repeated completion. The failed call may have queued new keys,
 // and other workers may have finished them. So a new key counts as known now, unless it is still
-// pending. If the set is unavailable, all new keys count as known, and a relay offers those that
+// pending. If the set is unavailable, all new keys count as known, and a forwarder offers those that
 // are pending.
 func (c *completing) recheck(ctx context.Context, p *page) error {
 	now := decisions{of: maps.Clone(p.decisions.of), at: p.decisions.at}
@@ -171,7 +171,7 @@ func (p *page) watchRefused() {
 
 // finish stores in the set how exact items ended. For an item with a record, the Sync of the
 // record does that. For other items, finish does it now. While the set is away, finish marks the
-// completions as Unconfirmed, and a relay stores later how their items ended.
+// completions as Unconfirmed, and a forwarder stores later how their items ended.
 func (c *completing) finish(ctx context.Context) error {
 	var bare []*ending
 	away := c.cfg.Set.Away()

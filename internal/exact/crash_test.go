@@ -11,7 +11,7 @@ import (
 )
 
 // points are the crash points of docs/design/exact-urls.md.
-var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
+var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "forwarded"}
 
 // TestCrashPoints kills the process at each crash point. The first run of a point kills the
 // process when it reaches the point for the first time, the next run at the second time, and
@@ -34,7 +34,7 @@ func TestCrashPoints(t *testing.T) {
 						panic(died{at})
 					}
 				}
-				if point == "relayed" { // without notes there is nothing to relay
+				if point == "forwarded" { // without notes there is nothing to forward
 					w.weak.fails = func(op string, call int) (before, after bool) { return op == "decide" && call%3 == 1, false }
 				}
 				w.run()
@@ -113,10 +113,10 @@ func TestCrashesAndOutages(t *testing.T) {
 	}
 }
 
-// TestRelaysAndReconcilersRace runs four relays and four reconcilers together with eight
+// TestForwardersAndReconcilersRace runs four forwarders and four reconcilers together with eight
 // workers of four processes. The set is unavailable now and then. Every page must have a
 // record in its first round, and none in another round.
-func TestRelaysAndReconcilersRace(t *testing.T) {
+func TestForwardersAndReconcilersRace(t *testing.T) {
 	rounds := 3
 	if *proof {
 		rounds = 200
@@ -126,12 +126,12 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 		w.weak.fails = func(_ string, call int) (before, after bool) { return call%29 > 25, call%31 == 7 }
 		type process struct {
 			*exact.Store
-			*exact.Relay
+			*exact.Forwarder
 		}
 		var all []process
 		for range 4 {
-			store, relay := w.process()
-			all = append(all, process{store, relay})
+			store, forwarder := w.process()
+			all = append(all, process{store, forwarder})
 		}
 		w.seed(all[0].Store)
 		var workers, others sync.WaitGroup
@@ -143,7 +143,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			others.Go(func() { w.until(stop, func() { w.tend(all[i].Relay) }) })
+			others.Go(func() { w.until(stop, func() { w.tend(all[i].Forwarder) }) })
 			others.Go(func() {
 				w.until(stop, func() {
 					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), false) })
@@ -155,7 +155,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 		others.Wait()
 		w.weak.fails = nil
 		for !w.work(all[0].Store) { // completes items that a reconciler has queued at the end
-			w.tend(all[0].Relay)
+			w.tend(all[0].Forwarder)
 		}
 		w.verify()
 		if t.Failed() {

@@ -30,9 +30,9 @@ func (s *Store) drain(ctx context.Context, n int) (delivered uint64, err error) 
 }
 
 // deliver stores notes in the set, queues their new links, and then removes the notes. It
-// returns false if another relay has already delivered the notes. If the relay dies before it
-// removes the notes, another relay gets them. The new links are then pending in the set, and a
-// relay queues them when they are stale.
+// returns false if another forwarder has already delivered the notes. If the forwarder dies before it
+// removes the notes, another forwarder gets them. The new links are then pending in the set, and a
+// forwarder queues them when they are stale.
 func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
 	var links []frontier.Offer
@@ -55,7 +55,7 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 	if err != nil {
 		return false, err
 	}
-	crash.Point("relayed")
+	crash.Point("forwarded")
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 

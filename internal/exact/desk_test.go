@@ -104,7 +104,7 @@ func newDesk(t *testing.T, windows exact.Windows, most uint64) *desk {
 	store := exact.New(exact.Config{
 		Queue: d.asked, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf, Now: w.clock.Now,
 	})
-	w.store, w.relay = store, exact.NewRelay(store)
+	w.store, w.forwarder = store, exact.NewForwarder(store)
 	return d
 }
 

@@ -123,7 +123,7 @@ func (l *leases) get(id frontier.LeaseID) *lease {
 }
 
 // Lease implements frontier.Store. If the queue is empty but the set has waiting keys or is
-// unavailable, the grant is not Empty, because a relay might queue some keys.
+// unavailable, the grant is not Empty, because a forwarder might queue some keys.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	requested := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)

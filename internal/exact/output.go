@@ -129,7 +129,7 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 
 // noteRecorded sets n.recorded after the record of the note's item was written. The next Sync then
 // stores the note, unless the argument putOff is set. It is set for Unconfirmed completions, whose
-// ends a relay stores later.
+// ends a forwarder stores later.
 func (o *Output) noteRecorded(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -140,7 +140,7 @@ type Reconciled struct {
 // Reconcile makes the set and the queue agree again after one of them has lost data. It
 // delivers the outbox, and then offers to the queue every pending and queued key that the
 // queue does not have. It skips keys that have been pending for less than a minute, because
-// the call that made them pending, or a relay, will offer them. Reconcile can be called at any
+// the call that made them pending, or a forwarder, will offer them. Reconcile can be called at any
 // time, even concurrently, and while workers run.
 //
 // The argument refill is for a queue that was just rebuilt, to which no other call offers keys. If

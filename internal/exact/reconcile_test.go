@@ -34,9 +34,9 @@ func TestReconcileAfterLoss(t *testing.T) {
 	}
 }
 
-// TestRelayPromotes: a worker dies after the set has decided that a finished bulk URL is new as
-// an exact URL. The relay queues the URL, but not in the round of the bulk URL.
-func TestRelayPromotes(t *testing.T) {
+// TestForwarderPromotes: a worker dies after the set has decided that a finished bulk URL is new as
+// an exact URL. The forwarder queues the URL, but not in the round of the bulk URL.
+func TestForwarderPromotes(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	found := d.page(1) // its class depends on how it was found
 	bulk := found
@@ -48,9 +48,9 @@ func TestRelayPromotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.clock.Advance(2 * time.Minute)
-	d.must(d.relay.Tidy(t.Context()))
+	d.must(d.forwarder.Tidy(t.Context()))
 	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != frontier.PromotedRound {
-		t.Errorf("the relay queued %+v, want %s in round %d", l.Items, found.URL, frontier.PromotedRound)
+		t.Errorf("the forwarder queued %+v, want %s in round %d", l.Items, found.URL, frontier.PromotedRound)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestRoundsAfterSweep(t *testing.T) {
 	d.offer(frontier.Added, swept)
 	d.finishAll() // the bulk URL in round 1
 	d.clock.Advance(2 * time.Hour)
-	d.must(d.relay.Tidy(t.Context()))
+	d.must(d.forwarder.Tidy(t.Context()))
 	d.state(swept, exact.Unknown, 0)
 	d.offer(frontier.Added, found)
 	d.clock.Advance(time.Second)
@@ -111,7 +111,7 @@ func TestRetryOfSweptKeys(t *testing.T) {
 	fail(1) // the window was not over
 	for i := range uint32(3) {
 		d.clock.Advance(2 * time.Hour)
-		d.must(d.relay.Tidy(t.Context()))
+		d.must(d.forwarder.Tidy(t.Context()))
 		d.state(page, exact.Unknown, 0)
 		retry()
 		d.offer(frontier.Seen, page)
@@ -124,7 +124,7 @@ func TestRetryOfSweptKeys(t *testing.T) {
 
 	retry() // the window is not over; it ends while the item waits
 	d.clock.Advance(2 * time.Hour)
-	d.must(d.relay.Tidy(t.Context()))
+	d.must(d.forwarder.Tidy(t.Context()))
 	d.state(page, exact.Unknown, 0)
 	d.finishAll()
 	d.offer(frontier.Added, page)
@@ -160,7 +160,7 @@ func TestRetryBeforeNote(t *testing.T) {
 	d.weak.fails = nil
 	d.state(page, exact.Failed, 0)
 	retry(0)
-	d.must(d.relay.Deliver(t.Context()))
+	d.must(d.forwarder.Deliver(t.Context()))
 	d.state(page, exact.Failed, 1)
 	retry(1)
 }
@@ -194,7 +194,7 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 }
 
 // TestLossIsFoundAtTheEnd: if the queue has been empty for a minute and keys
-// wait in the set, the relay queues them again.
+// wait in the set, the forwarder queues them again.
 func TestLossIsFoundAtTheEnd(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
@@ -208,11 +208,11 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 		if grant := ask(); len(grant.Leases) > 0 || grant.Empty {
 			t.Fatalf("Lease within the first minute = %+v, want no lease and not Empty", grant)
 		}
-		d.tend(d.relay)
+		d.tend(d.forwarder)
 		d.clock.Advance(5 * time.Second)
 	}
-	d.tend(d.relay)
+	d.tend(d.forwarder)
 	if grant := ask(); len(grant.Leases) != 1 {
-		t.Errorf("Lease after the relay queued the keys again = %+v, want one lease", grant)
+		t.Errorf("Lease after the forwarder queued the keys again = %+v, want one lease", grant)
 	}
 }

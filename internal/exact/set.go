@@ -113,7 +113,7 @@ type State string
 
 const (
 	Unknown State = ""
-	Pending State = "pending" // decided to be new; the caller of Decide, or a relay, queues it
+	Pending State = "pending" // decided to be new; the caller of Decide, or a forwarder, queues it
 	Queued  State = "queued"
 	Done    State = "done"
 	Failed  State = "failed"

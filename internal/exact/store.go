@@ -22,7 +22,7 @@ type Queue interface {
 	frontier.Quota
 	frontier.Inspector
 	frontier.Control
-	Outbox
+	NoteStore
 	// RetryUnless does the same as Retry, but first calls outdated for each failed exact item.
 	// Outdated items stay failed. The function outdated can call other methods of the Queue.
 	RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error)
@@ -46,8 +46,8 @@ type Config struct {
 // completes the item in the queue. It is safe for concurrent use.
 //
 // After a crash, the set can have waiting items that the queue does not have. Only a
-// Relay queues them, and a crawl does not end while there are such items. So at least
-// one Relay must run, in any process.
+// Forwarder queues them, and a crawl does not end while there are such items. So at least
+// one Forwarder must run, in any process.
 type Store struct {
 	Queue
 	cfg    Config
@@ -75,7 +75,7 @@ func New(cfg Config) *Store {
 }
 
 // Add implements frontier.Store. If links contain exact items and the set is away, Add
-// returns ErrUnavailable. After any other error, a relay queues the items that are new
+// returns ErrUnavailable. After any other error, a forwarder queues the items that are new
 // according to the set.
 func (s *Store) Add(ctx context.Context, links []frontier.Offer) ([]frontier.Verdict, error) {
 	if !hasExact(links) {
@@ -242,14 +242,14 @@ func isNew(decision frontier.Decision) bool {
 }
 
 // The caller of Decide must offer a new key to the queue within freshFor, or not at all. After
-// staleAfter, a relay offers the keys that are still pending.
+// staleAfter, a forwarder offers the keys that are still pending.
 const (
 	freshFor   = 10 * time.Second
 	staleAfter = time.Minute
 )
 
 // apply stores the decisions in the exact offers. If the decisions are older than freshFor, new
-// keys count as known, because a relay offers them.
+// keys count as known, because a forwarder offers them.
 func (d decisions) apply(target offers, now time.Time) {
 	stale := now.Sub(d.at) > freshFor
 	for i := range target.links {
@@ -276,14 +276,14 @@ func (a queueAnswers) setWaits(of offers, i int, waits bool) {
 	}
 }
 
-// dropRefused removes the refused keys. A relay might have offered these keys meanwhile,
+// dropRefused removes the refused keys. A forwarder might have offered these keys meanwhile,
 // and got another answer.
 func (a queueAnswers) dropRefused() {
 	maps.DeleteFunc(a, func(_ Ref, waits bool) bool { return !waits })
 }
 
 // settle stores in the set which new keys the queue has, and which it refused. If that
-// fails, the keys stay pending, and a relay handles them later.
+// fails, the keys stay pending, and a forwarder handles them later.
 func (s *Store) settle(ctx context.Context, answers queueAnswers) {
 	if len(answers) == 0 {
 		return

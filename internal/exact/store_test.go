@@ -60,7 +60,7 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 }
 
 // TestAddWhileAway: while the set is unavailable, Add accepts bulk items but no exact
-// ones. If the set decided about items but its answer was lost, a relay queues them, and
+// ones. If the set decided about items but its answer was lost, a forwarder queues them, and
 // the crawl is not empty before that.
 func TestAddWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
@@ -78,7 +78,7 @@ func TestAddWhileAway(t *testing.T) {
 		t.Errorf("Lease while a key is pending = %+v, %v; want a wait and not Empty", grant, err)
 	}
 	d.clock.Advance(61 * time.Second)
-	d.tend(d.relay)
+	d.tend(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 	d.finishAll()
 	grant, err = d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
@@ -88,7 +88,7 @@ func TestAddWhileAway(t *testing.T) {
 }
 
 // TestLateAddDoesNotWithdraw: a key that is refused long after it was decided is not
-// withdrawn, because a relay might have queued it.
+// withdrawn, because a forwarder might have queued it.
 func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
 	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
@@ -121,7 +121,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 		t.Error("Complete changed the links of its caller")
 	}
 	d.clock.Advance(time.Minute)
-	d.tend(d.relay)
+	d.tend(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 }
 
@@ -240,7 +240,7 @@ func TestExtendAnsweredLate(t *testing.T) {
 }
 
 // TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
-// become notes. A relay queues and counts these links later.
+// become notes. A forwarder queues and counts these links later.
 func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
@@ -250,9 +250,9 @@ func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
-	d.tend(d.relay) // the set is still unavailable
+	d.tend(d.forwarder) // the set is still unavailable
 	d.weak.fails = nil
-	d.tend(d.relay)
+	d.tend(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 	stats, err := d.store.Stats(t.Context())
 	if err != nil || stats.Balance() != nil || stats.Found != 6 || stats.Added != 4 || stats.Seen != 2 || stats.Outbox != 0 {
@@ -278,7 +278,7 @@ func TestUnconfirmedEndIsANote(t *testing.T) {
 	}
 	d.weak.fails = nil
 	d.state(d.page(2), exact.Queued, 0)
-	d.tend(d.relay)
+	d.tend(d.forwarder)
 	d.state(d.page(2), exact.Done, 0)
 }
 

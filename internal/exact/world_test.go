@@ -128,7 +128,7 @@ type world struct {
 	moment    sync.RWMutex // locked while time moves, and read-locked by calls, so that no time passes during a call
 	lastLease atomic.Uint64
 	store     *exact.Store // of the current process
-	relay     *exact.Relay
+	forwarder *exact.Forwarder
 }
 
 func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
@@ -149,10 +149,10 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 // start starts a process. The memory of the previous process is lost.
 func (w *world) start() {
 	w.files.pending = nil
-	w.store, w.relay = w.process()
+	w.store, w.forwarder = w.process()
 }
 
-func (w *world) process() (*exact.Store, *exact.Relay) {
+func (w *world) process() (*exact.Store, *exact.Forwarder) {
 	set := exact.NewBreaker(w.weak, time.Nanosecond)
 	if w.out.current == nil || w.crash != nil {
 		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
@@ -161,9 +161,9 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 		Queue: w.queue, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
 		Now: w.clock.Now,
 	})
-	relay := exact.NewRelay(store)
-	relay.Batch = 7
-	return store, relay
+	forwarder := exact.NewForwarder(store)
+	forwarder.Batch = 7
+	return store, forwarder
 }
 
 // page returns the n-th page. Every third page is bulk, every third is exact because of
@@ -266,9 +266,9 @@ func (w *world) work(store *exact.Store) (over bool) {
 	return grant.Empty
 }
 
-// The method tend makes a relay do one round of its work.
-func (w *world) tend(relay *exact.Relay) {
-	for _, do := range []func(context.Context) error{relay.Deliver, relay.Tidy} {
+// The method tend makes a forwarder do one round of its work.
+func (w *world) tend(forwarder *exact.Forwarder) {
+	for _, do := range []func(context.Context) error{forwarder.Deliver, forwarder.Tidy} {
 		var err error
 		w.inOneMoment(func() { err = do(w.Context()) })
 		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
@@ -304,7 +304,7 @@ func (w *world) run() {
 				w.seed(w.store)
 				seeded = true
 			}
-			w.tend(w.relay)
+			w.tend(w.forwarder)
 			over = w.work(w.store)
 		})
 		if w.Failed() {

@@ -22,7 +22,7 @@ const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If the answer of a
 // call is lost, its new keys stay pending, which means that they are perhaps not queued,
-// until a relay finds them. A repeated call answers that these keys are known.
+// until a forwarder finds them. A repeated call answers that these keys are known.
 func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("pgstore: decide: %w", context.Cause(ctx))

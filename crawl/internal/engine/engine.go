@@ -151,8 +151,8 @@ type Upkeep interface {
 	// Postgres. It returns nil if the crawl has no such set, or if the address of Postgres
 	// was not given.
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
-	// Relay exchanges keys between the exact set and the queue until stop is called.
-	Relay(ctx context.Context) (stop func())
+	// Forward exchanges keys between the exact set and the queue until stop is called.
+	Forward(ctx context.Context) (stop func())
 	// StopRequested returns a channel that is closed when StopWorkers of another process asks this
 	// worker to stop. It is nil if the crawl is embedded.
 	StopRequested() <-chan struct{}

@@ -112,14 +112,14 @@ func (e *sharedEngine) ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 // with its context.
 func (*sharedEngine) CancelWait() {}
 
-// Relay implements Upkeep.
-func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
+// Forward implements Upkeep.
+func (e *sharedEngine) Forward(ctx context.Context) (stop func()) {
 	if e.exact == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { _ = exact.NewRelay(e.exact.Store).Run(ctx) }) // Run returns only when ctx ends
+	running.Go(func() { _ = exact.NewForwarder(e.exact.Store).Run(ctx) }) // Run returns only when ctx ends
 	running.Go(func() { e.storeWaiting(ctx) })
 	return func() {
 		cancel()

@@ -167,8 +167,8 @@ func (*localEngine) StopWorkers(context.Context) (left, died []redisstore.Worker
 // ExactKeys implements Upkeep. An embedded crawl has its exact keys in the store.
 func (*localEngine) ExactKeys(context.Context) (*report.ExactKeys, error) { return nil, nil }
 
-// Relay implements Upkeep.
-func (*localEngine) Relay(context.Context) (stop func()) { return func() {} }
+// Forward implements Upkeep.
+func (*localEngine) Forward(context.Context) (stop func()) { return func() {} }
 
 // CancelWait implements Upkeep.
 func (l *localEngine) CancelWait() { l.rows.cancelWait() }

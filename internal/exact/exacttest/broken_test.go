@@ -258,7 +258,7 @@ var mutants = []struct {
 		}
 		b.Memory = NewMemory(Options{Now: opt.Now, Windows: windows})
 	}},
-	{"hands stale keys to every relay", "StaleTaken", func(b *broken, _ *Options) {
+	{"hands stale keys to every forwarder", "StaleTaken", func(b *broken, _ *Options) {
 		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 			entries, err := b.Memory.Waiting(ctx, bloomstore.Fingerprint{}, n)
 			return entries, err

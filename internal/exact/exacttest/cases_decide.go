@@ -51,7 +51,7 @@ var decideCases = []testCase{
 		d.wantState(exact.Queued, 0, all...)
 	}},
 	// This case cancels Decide at different moments. Each key of the call must be
-	// new to the next caller, or pending so that a relay finds it.
+	// new to the next caller, or pending so that a forwarder finds it.
 	{"InterruptedDecide", exact.Windows{}, func(d *driver) {
 		const rounds, n = 60, 20
 		for round := range rounds {

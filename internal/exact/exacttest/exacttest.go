@@ -13,7 +13,7 @@
 //   - Lookup returns the round and class of a pending or queued key, and also the
 //     outcome and HTTP status of a finished key.
 //   - A call that fails because the caller's context ended takes effect as a whole or
-//     not at all. Each key that is new has an owner, or a relay finds it.
+//     not at all. Each key that is new has an owner, or a forwarder finds it.
 package exacttest
 
 import (
@@ -59,7 +59,7 @@ func RunSet(t *testing.T, open func(t *testing.T, opt Options) Set) {
 type testCase = suite.Case[exact.Windows, *driver]
 
 func allCases() []testCase {
-	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
+	return slices.Concat(decideCases, stateCases, windowCases, forwarderCases, raceCases)
 }
 
 // driving returns a function that opens a set with open and returns its driver.

@@ -7,18 +7,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Outbox is the part of a Queue that holds notes for the Set. The Queue writes a note
-// while the Set is away, in the same step that completes an item. A Relay delivers the
-// notes in order. Several relays can run at once, and each note takes effect once.
+// NoteStore is the part of a Queue that stores notes for the Set. The Queue writes a note
+// while the Set is away, in the same step that completes an item. A Forwarder delivers the
+// notes in order. Several forwarders can run at once, and each note takes effect once.
 // Implementations are safe for concurrent use.
-type Outbox interface {
+type NoteStore interface {
 	// Notes returns the oldest notes of one partition, at most n. An empty batch means
 	// that no partition has notes.
 	Notes(ctx context.Context, n int) (NoteBatch, error)
 	// Delivered removes the notes of batch. The arguments seen and refused are the numbers
 	// of links in these notes that were not added. Delivered counts these links in the same
 	// step. It returns false and changes nothing if the notes are gone, because another
-	// relay delivered them or the queue lost them.
+	// forwarder delivered them or the queue lost them.
 	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error)
 	// Waits reports for each key, in order, whether its item is queued or leased. An
 	// item stops waiting in the step that completes it.

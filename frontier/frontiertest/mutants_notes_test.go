@@ -55,23 +55,23 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	}
 }
 
-// brokenOutbox is a broken store whose outbox methods are replaced, too.
-type brokenOutbox struct {
+// brokenNotes is a broken store whose methods for notes are replaced, too.
+type brokenNotes struct {
 	*broken
 	notes     func(context.Context, int) (exact.NoteBatch, error)
 	delivered func(context.Context, exact.NoteBatch, uint64, []frontier.Refusal) (bool, error)
 	waits     func(frontier.State) bool // whether an item in that state waits
 }
 
-func (b *brokenOutbox) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
+func (b *brokenNotes) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	return b.notes(ctx, n)
 }
 
-func (b *brokenOutbox) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+func (b *brokenNotes) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	return b.delivered(ctx, batch, seen, refused)
 }
 
-func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
+func (b *brokenNotes) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	if b.waits == nil {
 		return b.Memory.Waits(ctx, keys)
 	}
@@ -86,15 +86,15 @@ func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool,
 	return waits, nil
 }
 
-// outboxMutants are crawls beside an exact set, each with one fault.
-var outboxMutants = []struct {
+// noteMutants are crawls beside an exact set, each with one fault.
+var noteMutants = []struct {
 	name     string
-	breakIt  func(*brokenOutbox)
+	breakIt  func(*brokenNotes)
 	caughtBy []string
 }{
-	{"asks the filter about new items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
+	{"asks the filter about new items", func(b *brokenNotes) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
 		[]string{"DecisionNewIsQueuedOnce"}},
-	{"queues items that wait already", func(b *brokenOutbox) {
+	{"queues items that wait already", func(b *brokenNotes) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
@@ -105,22 +105,22 @@ var outboxMutants = []struct {
 			return verdicts, err
 		}
 	}, []string{"DecisionNewIsQueuedOnce", "RacersQueueWhatIsNewOnce", "NotesOutliveARestart"}},
-	{"queues known items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Known, frontier.New)) },
+	{"queues known items", func(b *brokenNotes) { b.offering(decidedAs(frontier.Known, frontier.New)) },
 		[]string{"DecisionKnownIsSeen"}},
-	{"counts promoted items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Promoted, frontier.New)) },
+	{"counts promoted items as recovered", func(b *brokenNotes) { b.offering(decidedAs(frontier.Promoted, frontier.New)) },
 		[]string{"DecisionPromotedGetsARound"}},
-	{"counts renewed items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
+	{"counts renewed items as recovered", func(b *brokenNotes) { b.offering(decidedAs(frontier.Again, frontier.New)) },
 		[]string{"DecisionAgainKeepsItsRound"}},
-	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
+	{"forgets rounds", func(b *brokenNotes) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
 		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetrySkipsWaitingURLs"}},
-	{"handles new items as bulk items", func(b *brokenOutbox) {
+	{"handles new items as bulk items", func(b *brokenNotes) {
 		b.offering(func(item *frontier.Offer) {
 			if item.Decision == frontier.New {
 				item.Decision, item.Class = frontier.Undecided, frontier.Bulk
 			}
 		})
 	}, []string{"DecisionNewIsNeverDropped"}},
-	{"defers decisions in Add", func(b *brokenOutbox) {
+	{"defers decisions in Add", func(b *brokenNotes) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			if items[0].Decision == frontier.Later {
 				return []frontier.Verdict{{Answer: frontier.Deferred}}, nil
@@ -128,26 +128,26 @@ var outboxMutants = []struct {
 			return b.Memory.Add(ctx, items)
 		}
 	}, []string{"DecisionLaterIsForLinks"}},
-	{"retries items that wait", func(b *brokenOutbox) {
+	{"retries items that wait", func(b *brokenNotes) {
 		b.retry = func(ctx context.Context, host string) (int, error) {
 			n, err := b.Memory.Retry(ctx, host)
 			return n + len(b.past), err
 		}
 	}, []string{"RetrySkipsWaitingURLs"}},
-	{"says that finished items wait", func(b *brokenOutbox) { b.waits = func(frontier.State) bool { return true } },
+	{"says that finished items wait", func(b *brokenNotes) { b.waits = func(frontier.State) bool { return true } },
 		[]string{"WaitsUntilCompleted"}},
-	{"says that leased items do not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
+	{"says that leased items do not wait", func(b *brokenNotes) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
 		[]string{"WaitsUntilCompleted"}},
-	{"makes no notes of unconfirmed items", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
+	{"makes no notes of unconfirmed items", func(b *brokenNotes) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
 		nil},
-	{"notes the links of a lost lease", func(b *brokenOutbox) {
+	{"notes the links of a lost lease", func(b *brokenNotes) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			if errors.Is(err, frontier.ErrLeaseLost) {
 				m.outbox = append(m.outbox, exact.Note{Item: itemOf(done[0].Links[0])})
 			}
 		})
 	}, []string{"NotesOfALostLease"}},
-	{"notes links at every repeat", func(b *brokenOutbox) {
+	{"notes links at every repeat", func(b *brokenNotes) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			for _, c := range done {
 				for _, link := range c.Links {
@@ -158,45 +158,45 @@ var outboxMutants = []struct {
 			}
 		})
 	}, []string{"NotesComeWithTheirPage"}},
-	{"counts deferred links", func(b *brokenOutbox) {
+	{"counts deferred links", func(b *brokenNotes) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			m.stats.Found += uint64(len(m.outbox))
 			m.stats.Seen += uint64(len(m.outbox))
 		})
 	}, []string{"NotesComeWithTheirPage"}},
-	{"returns notes out of order", func(b *brokenOutbox) {
+	{"returns notes out of order", func(b *brokenNotes) {
 		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			slices.Reverse(batch.Notes)
 			return batch, err
 		}
 	}, []string{"NotesAreInOrder"}},
-	{"removes notes when they are read", func(b *brokenOutbox) {
+	{"removes notes when they are read", func(b *brokenNotes) {
 		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			b.locked(func(m *Memory) { m.outbox = m.outbox[min(len(batch.Notes), len(m.outbox)):] })
 			return batch, err
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
-	{"accepts every receipt", func(b *brokenOutbox) {
+	{"accepts every receipt", func(b *brokenNotes) {
 		b.delivered = func(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 			b.locked(func(m *Memory) { batch.Receipt = strconv.FormatUint(m.told, 10) })
 			return b.Memory.Delivered(ctx, batch, seen, refused)
 		}
 	}, []string{"NotesAreInOrder"}},
-	{"does not count delivered links", func(b *brokenOutbox) {
+	{"does not count delivered links", func(b *brokenNotes) {
 		b.delivered = func(ctx context.Context, batch exact.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
 			return b.Memory.Delivered(ctx, batch, 0, nil)
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
-	{"reports empty while it has notes", func(b *brokenOutbox) {
+	{"reports empty while it has notes", func(b *brokenNotes) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Empty = len(grant.Leases) == 0
 			return grant, err
 		}
 	}, nil},
-	{"forgets its notes", func(b *brokenOutbox) {
+	{"forgets its notes", func(b *brokenNotes) {
 		b.reopen = func() (Crawl, error) {
 			b.locked(func(m *Memory) { m.outbox = nil })
 			return b, nil
@@ -204,13 +204,13 @@ var outboxMutants = []struct {
 	}, []string{"NotesOutliveARestart"}},
 }
 
-// TestSuiteSeesBrokenOutboxes: for each of the outboxMutants, the cases in caughtBy fail. If there
+// TestSuiteSeesBrokenNotes: for each of the noteMutants, the cases in caughtBy fail. If there
 // are none, the random runs fail.
-func TestSuiteSeesBrokenOutboxes(t *testing.T) {
-	for _, m := range outboxMutants {
+func TestSuiteSeesBrokenNotes(t *testing.T) {
+	for _, m := range noteMutants {
 		t.Run(m.name, func(t *testing.T) {
 			open := driving(func(_ *testing.T, opt Options) Crawl {
-				b := &brokenOutbox{broken: newBroken(opt)}
+				b := &brokenNotes{broken: newBroken(opt)}
 				b.notes, b.delivered = b.Memory.Notes, b.Memory.Delivered
 				m.breakIt(b)
 				return b

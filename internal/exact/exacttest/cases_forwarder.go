@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-var relayCases = []testCase{
+var forwarderCases = []testCase{
 	// This case checks that Stale does not return a key again before age has passed. After
 	// that it must return the key, because the first caller might have done nothing.
 	{"StaleTaken", exact.Windows{}, func(d *driver) {
@@ -21,9 +21,9 @@ var relayCases = []testCase{
 		second := d.stale(time.Minute, 20)
 		d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
 		d.Clock.Advance(58 * time.Second)
-		d.wantEntries("Stale while a relay has all keys", d.stale(time.Minute, 100), 0)
+		d.wantEntries("Stale while a forwarder has all keys", d.stale(time.Minute, 100), 0)
 		d.Clock.Advance(4 * time.Second)
-		d.wantEntries("Stale after the relay's time is over", d.stale(time.Minute, 100), 0, keys(0, 30)...)
+		d.wantEntries("Stale after the forwarder's time is over", d.stale(time.Minute, 100), 0, keys(0, 30)...)
 	}},
 	{"StaleTakenBySeveral", exact.Windows{}, func(d *driver) {
 		const n = 400
@@ -48,7 +48,7 @@ var relayCases = []testCase{
 			return nil
 		})
 		all = append(all, d.stale(time.Minute, n)...)
-		d.wantEntries("Stale called by eight relays", all, 0, keys(0, n)...)
+		d.wantEntries("Stale called by eight forwarders", all, 0, keys(0, n)...)
 	}},
 	// This case scans while another caller makes changes. A key that waits
 	// during the whole scan must be in it exactly once.
