@@ -108,7 +108,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	box := boxes[0] // a process that crawls has exactly one
 	config := relayConfig(box, *m.Events)
 	config.OnState = func(s events.State) {
-		m.noteRelay(&report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
+		m.noteRelay(&report.RelayStatus{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
 			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away, Journal: box.Journal, Dir: box.Dir, Delivered: string(s.Cursor)})
 		if m.Events.OnState != nil {
 			m.Events.OnState(s)
@@ -122,7 +122,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	case runsElsewhere(err):
 		m.noteRelay(nil) // another process runs the relay, and only that process knows its state
 	case err != nil:
-		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir, Fault: err.Error()})
+		m.noteRelay(&report.RelayStatus{Name: config.Name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir, Fault: err.Error()})
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func runsElsewhere(err error) bool {
 }
 
 // noteRelay stores the state of this process's relay, for the method lags.
-func (m *monitor) noteRelay(own *report.Relay) {
+func (m *monitor) noteRelay(own *report.RelayStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ownRelay = own
@@ -172,12 +172,12 @@ func (m *monitor) readRelays(ctx context.Context) {
 
 // lags returns the lag of all relays from the last call of readRelays. For the relay of this
 // process it returns the current lag.
-func (m *monitor) lags() []report.Relay {
+func (m *monitor) lags() []report.RelayStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	relays := slices.Clone(m.relays)
 	if m.ownRelay != nil {
-		own := func(r report.Relay) bool { return r.Title() == m.ownRelay.Title() }
+		own := func(r report.RelayStatus) bool { return r.Title() == m.ownRelay.Title() }
 		if i := slices.IndexFunc(relays, own); i >= 0 {
 			relays[i] = *m.ownRelay
 		} else {
@@ -189,7 +189,7 @@ func (m *monitor) lags() []report.Relay {
 
 // lags returns the lag of all relays. It returns nil if the outboxes cannot be read, for
 // example because the records are in a Postgres that the location does not name.
-func (ses *session) lags(ctx context.Context) []report.Relay {
+func (ses *session) lags(ctx context.Context) []report.RelayStatus {
 	if ses.monitor != nil {
 		return ses.monitor.lags()
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // reportOf returns the report of a journal for Redis.
-func reportOf(ctx context.Context, box Outbox, r *report.Relay) engine.Journal {
+func reportOf(ctx context.Context, box Outbox, r *report.RelayStatus) engine.Journal {
 	host, _ := os.Hostname()
 	j := engine.Journal{ID: box.Journal, Relay: r.Name, Worker: box.Worker, Host: host, Dir: box.Dir,
 		Delivered: r.Delivered, Events: r.Events, Bytes: r.Bytes, More: r.More}
@@ -40,15 +40,15 @@ func reportOf(ctx context.Context, box Outbox, r *report.Relay) engine.Journal {
 
 // addJournals adds to relays what Redis knows about the journals of other machines and of dead
 // workers. sendWith returns the command that sends the events of a journal.
-func addJournals(relays []report.Relay, journals []engine.Journal, sendWith func(engine.Journal) string) []report.Relay {
+func addJournals(relays []report.RelayStatus, journals []engine.Journal, sendWith func(engine.Journal) string) []report.RelayStatus {
 	for _, j := range journals {
-		known := func(r report.Relay) bool { return r.Journal == j.ID && r.Name == j.Relay }
+		known := func(r report.RelayStatus) bool { return r.Journal == j.ID && r.Name == j.Relay }
 		i := slices.IndexFunc(relays, known)
 		if i < 0 && !j.Left() && j.Events == 0 {
 			continue // another worker delivers them
 		}
 		if i < 0 {
-			relays = append(relays, report.Relay{Name: j.Relay, Worker: j.Worker, Journal: j.ID, Dir: j.Dir,
+			relays = append(relays, report.RelayStatus{Name: j.Relay, Worker: j.Worker, Journal: j.ID, Dir: j.Dir,
 				Events: j.Events, Bytes: j.Bytes, More: j.More, AtLeast: !j.Ended, Delivered: j.Delivered})
 			i = len(relays) - 1
 			relays[i].Left = j.Left()
@@ -91,7 +91,7 @@ func (m *monitor) markRows(ctx context.Context) {
 	m.readRelays(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.relays, func(r report.Relay) bool { return r.Name == m.Events.Name && r.Journal == "" })
+	i := slices.IndexFunc(m.relays, func(r report.RelayStatus) bool { return r.Name == m.Events.Name && r.Journal == "" })
 	if i < 0 || m.relays[i].Events == 0 || m.elsewhere {
 		return
 	}
@@ -132,14 +132,14 @@ func (m *monitor) reportJournal(ctx context.Context, ended bool) {
 	m.mu.Lock()
 	known := slices.Clone(m.relays)
 	if m.ownRelay != nil && m.ownRelay.Fault == "" {
-		known = append([]report.Relay{*m.ownRelay}, known...)
+		known = append([]report.RelayStatus{*m.ownRelay}, known...)
 	}
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for _, name := range names {
-		var r report.Relay
-		i := slices.IndexFunc(known, func(r report.Relay) bool { return r.Name == name && r.Journal == box.Journal })
+		var r report.RelayStatus
+		i := slices.IndexFunc(known, func(r report.RelayStatus) bool { return r.Name == name && r.Journal == box.Journal })
 		if i < 0 || ended {
 			r = lagOf(ctx, box, name, time.Now())
 		} else {

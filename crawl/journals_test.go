@@ -37,7 +37,7 @@ func leftBy(t *testing.T, sink *memorySink) (second crawl.Config, dir string) {
 	return c, dir
 }
 
-func missing(relays []report.Relay) (left []report.Relay) {
+func missing(relays []report.RelayStatus) (left []report.RelayStatus) {
 	for _, r := range relays {
 		if r.Missing() {
 			left = append(left, r)
@@ -74,7 +74,7 @@ func TestEventsOfLostDirectory(t *testing.T) {
 	}
 	at := c.Location()
 	at.Dir = c.Dir
-	relays := func(at crawl.Location, use func(*crawl.Outboxes)) []report.Relay {
+	relays := func(at crawl.Location, use func(*crawl.Outboxes)) []report.RelayStatus {
 		t.Helper()
 		h, err := crawl.Attach(t.Context(), at)
 		if err != nil {
@@ -100,7 +100,7 @@ func TestEventsOfLostDirectory(t *testing.T) {
 			t.Errorf("GiveUp = %+v, %v; want 2 events", given, err)
 		}
 	})
-	if len(missing(all)) > 0 || !slices.ContainsFunc(all, func(r report.Relay) bool { return r.GivenUp && r.Events == 2 }) {
+	if len(missing(all)) > 0 || !slices.ContainsFunc(all, func(r report.RelayStatus) bool { return r.GivenUp && r.Events == 2 }) {
 		t.Errorf("after GiveUp: %+v; want none missing, and 2 given up", all)
 	}
 	at.Dir = moved
@@ -109,7 +109,7 @@ func TestEventsOfLostDirectory(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if len(sink.ids()) != 3 || slices.ContainsFunc(all, func(r report.Relay) bool { return r.GivenUp || r.Left }) {
+	if len(sink.ids()) != 3 || slices.ContainsFunc(all, func(r report.RelayStatus) bool { return r.GivenUp || r.Left }) {
 		t.Errorf("after the relay of the directory %d events arrived, and the relays are %+v; want 3, and nothing left", len(sink.ids()), all)
 	}
 }

@@ -27,13 +27,13 @@ type monitor struct {
 	mu        sync.Mutex
 	meter     report.Meter
 	cpu       report.CPUMeter
-	share     float64          // the share of all cores that this process used, at the last sample
-	counters  frontier.Stats   // the newest counters of the store
-	counted   time.Time        // when counters was read
-	relays    []report.Relay   // all relays, as they were read last
-	journals  []engine.Journal // journals that Redis knows, as they were read last
-	elsewhere bool             // another process runs the relay of Config.Events, as far as this one knows
-	ownRelay  *report.Relay    // the newest state of the relay of Config.Events; nil if this process runs none
+	share     float64              // the share of all cores that this process used, at the last sample
+	counters  frontier.Stats       // the newest counters of the store
+	counted   time.Time            // when counters was read
+	relays    []report.RelayStatus // all relays, as they were read last
+	journals  []engine.Journal     // journals that Redis knows, as they were read last
+	elsewhere bool                 // another process runs the relay of Config.Events, as far as this one knows
+	ownRelay  *report.RelayStatus  // the newest state of the relay of Config.Events; nil if this process runs none
 
 	unsaved bool // the last report was not written, and the log says so; only run uses this field
 }

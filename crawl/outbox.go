@@ -71,7 +71,7 @@ func (o *Outboxes) Close() error { return o.release() }
 // Relays returns how far each registered relay is behind. For a crawl in Redis with records in
 // files, the result also has relays of workers whose directories are not on this machine, if
 // events of these workers are perhaps not delivered.
-func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error) {
+func (o *Outboxes) Relays(ctx context.Context) (relays []report.RelayStatus, err error) {
 	if relays, err = o.readRelays(ctx); err != nil || o.engine == nil {
 		return relays, err
 	}
@@ -83,14 +83,14 @@ func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error
 // for example because the directory is lost. journal is the id of the directory, or its path. From
 // then on, the events do not count as missing. GiveUp returns what is given up. It returns an error
 // if there is no such journal, or if a process delivers its events.
-func (o *Outboxes) GiveUp(ctx context.Context, relay, journal string) (report.Relay, error) {
+func (o *Outboxes) GiveUp(ctx context.Context, relay, journal string) (report.RelayStatus, error) {
 	var journals []engine.Journal
 	var err error
 	if o.engine != nil {
 		journals, err = o.engine.Journals(ctx)
 	}
 	if err != nil {
-		return report.Relay{}, err
+		return report.RelayStatus{}, err
 	}
 	var found []engine.Journal
 	for _, j := range journals {
@@ -100,11 +100,11 @@ func (o *Outboxes) GiveUp(ctx context.Context, relay, journal string) (report.Re
 	}
 	switch {
 	case len(found) == 0:
-		return report.Relay{}, fmt.Errorf("relay %s has no events left in %q: see crawler relay status", relay, journal)
+		return report.RelayStatus{}, fmt.Errorf("relay %s has no events left in %q: see crawler relay status", relay, journal)
 	case len(found) > 1:
-		return report.Relay{}, fmt.Errorf("%d machines have a directory %q: name its id, which crawler relay status prints", len(found), journal)
+		return report.RelayStatus{}, fmt.Errorf("%d machines have a directory %q: name its id, which crawler relay status prints", len(found), journal)
 	case !found[0].Left():
-		return report.Relay{}, fmt.Errorf("a process delivers the events in %q", journal)
+		return report.RelayStatus{}, fmt.Errorf("a process delivers the events in %q", journal)
 	}
 	j := found[0]
 	j.GivenUp, j.Ended = true, true
@@ -113,7 +113,7 @@ func (o *Outboxes) GiveUp(ctx context.Context, relay, journal string) (report.Re
 }
 
 // readRelays reads how far each relay of these outboxes is behind.
-func (o *Outboxes) readRelays(ctx context.Context) (relays []report.Relay, err error) {
+func (o *Outboxes) readRelays(ctx context.Context) (relays []report.RelayStatus, err error) {
 	boxes, err := o.list(ctx)
 	if err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func (o *Outboxes) readRelays(ctx context.Context) (relays []report.Relay, err e
 }
 
 // lagOf returns how far behind one relay is.
-func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.Relay {
-	r := report.Relay{Name: name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir}
+func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.RelayStatus {
+	r := report.RelayStatus{Name: name, Worker: box.Worker, Journal: box.Journal, Dir: box.Dir}
 	saved, _, err := box.Load(ctx, name)
 	var lag events.Lag
 	if err == nil {

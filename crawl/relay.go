@@ -185,7 +185,7 @@ func (r *relays) journal(ctx context.Context, box Outbox) (engine.Journal, error
 			return j, nil
 		}
 	}
-	return reportOf(ctx, box, &report.Relay{Name: r.config.Name}), err
+	return reportOf(ctx, box, &report.RelayStatus{Name: r.config.Name}), err
 }
 
 // relayConfig returns the config of a relay that reads box.

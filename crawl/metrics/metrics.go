@@ -213,7 +213,7 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 }
 
 // sendRelays sends the lag of each relay, if the lag is known.
-func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
+func sendRelays(send func(family, float64, ...string), relays []report.RelayStatus) {
 	sent := make(map[string]bool)
 	for _, r := range relays {
 		if r.Fault != "" {

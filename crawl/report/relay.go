@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Relay says how many events of the crawl a relay still has to deliver to another program.
+// RelayStatus says how many events of the crawl a relay still has to deliver to another program.
 // The relay can run in this process, in another one, or not at all.
-type Relay struct {
+type RelayStatus struct {
 	Name    string  `json:"name"`
 	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all
 	Events  uint64  `json:"events"`           // number of events that are committed and not delivered
@@ -49,10 +49,10 @@ type Relay struct {
 
 // Missing reports whether events that a worker should have delivered are not delivered, and no
 // process delivers them.
-func (r *Relay) Missing() bool { return r.Left && r.Own && !r.GivenUp }
+func (r *RelayStatus) Missing() bool { return r.Left && r.Own && !r.GivenUp }
 
 // Words describes how far r is behind: "12 events behind (3.4 KiB, 2s)".
-func (r *Relay) Words() string {
+func (r *RelayStatus) Words() string {
 	if r.Fault != "" {
 		return human.Printable(r.Fault)
 	}
@@ -85,7 +85,7 @@ func (r *Relay) Words() string {
 }
 
 // Title returns the name of r, with the worker whose records it reads.
-func (r *Relay) Title() string {
+func (r *RelayStatus) Title() string {
 	if r.Worker == "" {
 		return r.Name
 	}
@@ -93,7 +93,7 @@ func (r *Relay) Title() string {
 }
 
 // writeRelays prints a line for each relay.
-func writeRelays(b *strings.Builder, relays []Relay) {
+func writeRelays(b *strings.Builder, relays []RelayStatus) {
 	for i := range relays {
 		fact(b, "relay", human.Printable(relays[i].Title())+": "+relays[i].Words())
 		if relays[i].Send != "" { // in one line, so that it can be copied

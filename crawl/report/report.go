@@ -70,7 +70,7 @@ type Report struct {
 	Filter      *Filter         `json:"filter,omitempty"`
 	FPR         *FalsePositives `json:"false_positives,omitempty"`
 	Exact       *Exact          `json:"exact,omitempty"`
-	Relays      []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
+	Relays      []RelayStatus   `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
 // Checks is the account of links that lead out of the scope. Books counts the checks too.

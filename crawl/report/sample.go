@@ -41,7 +41,7 @@ type Sample struct {
 	Deadline time.Time // end of --max-time; zero means none
 	Closed   bool      // no URL can be added any more
 
-	Relays []Relay // relays that deliver the crawl's events; this list can be some seconds old
+	Relays []RelayStatus // relays that deliver the crawl's events; this list can be some seconds old
 
 	Gauges Gauges
 }

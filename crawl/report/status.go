@@ -14,7 +14,7 @@ type Status struct {
 	Progress *fetcher.Progress `json:"progress,omitempty"`  // of this process; nil means that it does not run the crawl
 	Shared   *Sharing          `json:"shared,omitempty"`    // nil means that the crawl is not in Redis
 	Exact    *ExactKeys        `json:"exact,omitempty"`     // nil means that the exact keys are in the store itself
-	Relays   []Relay           `json:"relays,omitempty"`    // relays that deliver the crawl's events
+	Relays   []RelayStatus     `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 
 	FullHosts FullHosts `json:"full_hosts,omitempty"` // as in Report

@@ -29,7 +29,7 @@ func newRelayStatus(s streams) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(s.out).Encode(append([]report.Relay{}, relays...))
+				return json.NewEncoder(s.out).Encode(append([]report.RelayStatus{}, relays...))
 			}
 			if len(relays) == 0 {
 				_, err = fmt.Fprintf(s.out, "%s: no relay has read it; '%s --to URL' begins one\n", at, at.command("relay"))

@@ -107,7 +107,7 @@ func figures(r report.Reading) []cell {
 
 // relayLines returns lines about a relay, which delivers the events of the crawl to another
 // program. It returns none if the relay has delivered all events and has no fault.
-func relayLines(r *report.Relay, width int) []line {
+func relayLines(r *report.RelayStatus, width int) []line {
 	if r.Events == 0 && r.Away == "" && r.Fault == "" {
 		return nil
 	}

@@ -60,7 +60,7 @@ func TestLastError(t *testing.T) {
 // unavailable. It shows nothing about a relay that has delivered everything.
 func TestLateRelaysAreShown(t *testing.T) {
 	r := busy()
-	r.Relays = []report.Relay{
+	r.Relays = []report.RelayStatus{
 		{Name: "done"}, {Name: "index", Events: 12, Bytes: 3400, Seconds: 2},
 		{Name: "audit", Away: "lookup h\u00f6st\x1b[2J: no such host"},
 	}

@@ -26,7 +26,7 @@ func TestLogLine(t *testing.T) {
 	LogLine(log, r)
 	r.LastError = &report.LastError{Time: r.Time.Add(-freshError), Host: "a.test", Error: "no such host"}
 	LogLine(log, r) // the error is not recent any more
-	r.Relays = []report.Relay{{Name: "a", Events: 3}, {Name: "b", Events: 12}, {Name: "c"}}
+	r.Relays = []report.RelayStatus{{Name: "a", Events: 3}, {Name: "b", Events: 12}, {Name: "c"}}
 	LogLine(log, r)
 	const always = `level=INFO msg=progress pages=12345 pages_per_s=152.3 bytes_per_s=2.1e+06 queued=1234567 hosts=321 seen_share=0.873 failed=0 errors=12 ` +
 		`limited_by="politeness: 321 hosts, 321 requests/s (--delay 1s)"`
