@@ -40,7 +40,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 func (s *Store) RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error) {
 	r := retry{s, outdated}
 	if host != "" {
-		return r.hosts(ctx, s.partition(host), []string{host})
+		return r.requeue(ctx, s.partition(host), []string{host})
 	}
 	total := 0
 	for _, p := range s.parts {
@@ -49,7 +49,7 @@ func (s *Store) RetryUnless(ctx context.Context, host string, outdated func(cont
 			return total, err
 		}
 		for hosts := range slices.Chunk(failed, maxRetryHosts) {
-			n, err := r.hosts(ctx, p, hosts)
+			n, err := r.requeue(ctx, p, hosts)
 			if total += n; err != nil {
 				return total, err
 			}
@@ -71,8 +71,8 @@ type retrying struct {
 	head []string // the first values in its list of failed items
 }
 
-// The method hosts queues the failed items of the given hosts again.
-func (r retry) hosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
+// requeue queues the failed items of the given hosts again.
+func (r retry) requeue(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {
 		todo[i] = retrying{host: host, left: math.MaxInt64}

@@ -143,9 +143,9 @@ func TestForwardersAndReconcilersRace(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			others.Go(func() { w.until(stop, func() { w.tend(all[i].Forwarder) }) })
+			others.Go(func() { w.repeatUntil(stop, func() { w.forward(all[i].Forwarder) }) })
 			others.Go(func() {
-				w.until(stop, func() {
+				w.repeatUntil(stop, func() {
 					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), false) })
 				})
 			})
@@ -155,7 +155,7 @@ func TestForwardersAndReconcilersRace(t *testing.T) {
 		others.Wait()
 		w.weak.fails = nil
 		for !w.work(all[0].Store) { // completes items that a reconciler has queued at the end
-			w.tend(all[0].Forwarder)
+			w.forward(all[0].Forwarder)
 		}
 		w.verify()
 		if t.Failed() {
@@ -164,8 +164,8 @@ func TestForwardersAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// The method until calls step repeatedly, until the channel stop is closed.
-func (w *world) until(stop chan struct{}, step func()) {
+// repeatUntil calls step repeatedly, until the channel stop is closed.
+func (w *world) repeatUntil(stop chan struct{}, step func()) {
 	for {
 		select {
 		case <-stop:

@@ -208,10 +208,10 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 		if grant := ask(); len(grant.Leases) > 0 || grant.Empty {
 			t.Fatalf("Lease within the first minute = %+v, want no lease and not Empty", grant)
 		}
-		d.tend(d.forwarder)
+		d.forward(d.forwarder)
 		d.clock.Advance(5 * time.Second)
 	}
-	d.tend(d.forwarder)
+	d.forward(d.forwarder)
 	if grant := ask(); len(grant.Leases) != 1 {
 		t.Errorf("Lease after the forwarder queued the keys again = %+v, want one lease", grant)
 	}

@@ -78,7 +78,7 @@ func TestAddWhileAway(t *testing.T) {
 		t.Errorf("Lease while a key is pending = %+v, %v; want a wait and not Empty", grant, err)
 	}
 	d.clock.Advance(61 * time.Second)
-	d.tend(d.forwarder)
+	d.forward(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 	d.finishAll()
 	grant, err = d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
@@ -121,7 +121,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 		t.Error("Complete changed the links of its caller")
 	}
 	d.clock.Advance(time.Minute)
-	d.tend(d.forwarder)
+	d.forward(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 }
 
@@ -250,9 +250,9 @@ func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
-	d.tend(d.forwarder) // the set is still unavailable
+	d.forward(d.forwarder) // the set is still unavailable
 	d.weak.fails = nil
-	d.tend(d.forwarder)
+	d.forward(d.forwarder)
 	d.state(d.page(2), exact.Queued, 0)
 	stats, err := d.store.Stats(t.Context())
 	if err != nil || stats.Balance() != nil || stats.Found != 6 || stats.Added != 4 || stats.Seen != 2 || stats.Outbox != 0 {
@@ -278,7 +278,7 @@ func TestUnconfirmedEndIsANote(t *testing.T) {
 	}
 	d.weak.fails = nil
 	d.state(d.page(2), exact.Queued, 0)
-	d.tend(d.forwarder)
+	d.forward(d.forwarder)
 	d.state(d.page(2), exact.Done, 0)
 }
 

@@ -266,8 +266,8 @@ func (w *world) work(store *exact.Store) (over bool) {
 	return grant.Empty
 }
 
-// The method tend makes a forwarder do one round of its work.
-func (w *world) tend(forwarder *exact.Forwarder) {
+// forward makes a forwarder do one round of its work.
+func (w *world) forward(forwarder *exact.Forwarder) {
 	for _, do := range []func(context.Context) error{forwarder.Deliver, forwarder.Tidy} {
 		var err error
 		w.inOneMoment(func() { err = do(w.Context()) })
@@ -304,7 +304,7 @@ func (w *world) run() {
 				w.seed(w.store)
 				seeded = true
 			}
-			w.tend(w.forwarder)
+			w.forward(w.forwarder)
 			over = w.work(w.store)
 		})
 		if w.Failed() {

@@ -101,24 +101,24 @@ func (w *weigher) piece(rest []byte, length int) {
 		for _, p := range w.pending {
 			w.bytes += p.bytes
 		}
-		w.ends()
+		w.addRemade()
 	case plain && inline(name):
 	default:
 		w.settle()
 		w.block(tag, end)
-		w.ends()
+		w.addRemade()
 	}
 }
 
-// The method ends adds the weight of all kept elements, because the parser may make them again
+// addRemade adds the weight of all kept elements, because the parser may make them again
 // after a tag that ends other elements.
-func (w *weigher) ends() { w.bytes += w.again + w.anchor }
+func (w *weigher) addRemade() { w.bytes += w.again + w.anchor }
 
-// The method adopts adds the weight of the elements that the parser may make again after a tag
+// addAdopted adds the weight of the elements that the parser may make again after a tag
 // that ends a formatting element in which other elements are open.
-func (w *weigher) adopts() {
+func (w *weigher) addAdopted() {
 	w.bytes += adopted * w.heavy
-	w.ends()
+	w.addRemade()
 }
 
 // open weighs the start tag of a formatting element.
@@ -127,7 +127,7 @@ func (w *weigher) open(tag formatting) {
 	case atom.A, atom.Nobr: // the tag ends an open element with the same name, wherever it began
 		if w.anchor > 0 || tag.name == atom.Nobr || w.last(atom.A) >= 0 {
 			w.settle()
-			w.adopts()
+			w.addAdopted()
 		}
 	}
 	w.pending = append(w.pending, tag)
@@ -141,7 +141,7 @@ func (w *weigher) close(name atom.Atom) {
 	i := w.last(name)
 	if i < 0 { // its start tag is before a tag that is not inline
 		w.settle()
-		w.adopts()
+		w.addAdopted()
 		return
 	}
 	within := w.pending[i+1:]
@@ -150,7 +150,7 @@ func (w *weigher) close(name atom.Atom) {
 		w.keep(p)
 	}
 	if len(within) > 0 {
-		w.ends()
+		w.addRemade()
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 // AddIfAbsent implements bloomstore.Filter.
 func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	added := make([]bool, len(prints))
-	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
+	err := f.eachWindow(ctx, prints, func(r *Reader, w *window) error {
 		for len(w.asks) > 0 {
 			if err := r.Read(ctx, w.asks); err != nil {
 				return err

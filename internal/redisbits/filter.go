@@ -208,7 +208,7 @@ func remove(ctx context.Context, client redis.UniversalClient, name string) erro
 // bloomstore.Filter.
 func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	known := make([]bool, len(prints))
-	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
+	err := f.eachWindow(ctx, prints, func(r *Reader, w *window) error {
 		return f.contains(ctx, r, w, known)
 	})
 	if err != nil {
@@ -250,9 +250,9 @@ type window struct {
 	index []int // for each element of asks, the index of its fingerprint in the call
 }
 
-// The method windows divides prints into windows of at most maxWindow fingerprints, and calls
+// eachWindow divides prints into windows of at most maxWindow fingerprints, and calls
 // the function visit once for each window, in order.
-func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, visit func(*Reader, *window) error) error {
+func (f *Filter) eachWindow(ctx context.Context, prints []bloomstore.Fingerprint, visit func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ var decideCases = []testCase{
 		d.fresh(all...)
 		d.wantEntries("Waiting", d.waiting(2), 0, all...)
 		d.wantEntries("Stale", d.stale(0, 10), 0, all...)
-		d.mark(0, all...)
+		d.markQueued(0, all...)
 		d.wantEntries("Waiting", d.waiting(2), 0, all...)
 		d.wantState(exact.Queued, 0, all...)
 	}},

@@ -55,7 +55,7 @@ var forwarderCases = []testCase{
 	{"WaitingIsCompleteUnderChange", exact.Windows{}, func(d *driver) {
 		const n = 200
 		d.fresh(keys(0, n)...)
-		d.mark(0, keys(0, n/2)...)
+		d.markQueued(0, keys(0, n/2)...)
 		var stop atomic.Bool
 		changing := make(chan error, 1)
 		set := d.share()

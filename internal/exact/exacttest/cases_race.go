@@ -38,7 +38,7 @@ var raceCases = []testCase{
 			rng := rand.New(rand.NewPCG(8, uint64(i)))
 			for _, n := range rng.Perm(len(many)) {
 				ends = append(ends, finished(many[n], 0, frontier.OK, 200+i))
-				row := d.record(many[n], 0, fmt.Sprint(i))
+				row := d.rowOf(many[n], 0, fmt.Sprint(i))
 				row.Status = 200 + i
 				rows = append(rows, row)
 			}

@@ -17,9 +17,9 @@ var stateCases = []testCase{
 		d.wantState(exact.Unknown, 0, all...)
 		d.fresh(all...)
 		d.wantState(exact.Pending, 0, all...)
-		d.mark(0, all[1:]...)
+		d.markQueued(0, all[1:]...)
 		d.wantState(exact.Queued, 0, all[1:]...)
-		d.end(finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0))
+		d.storeEnds(finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0))
 		d.wantState(exact.Pending, 0, all[0])
 		d.wantState(exact.Queued, 0, all[1])
 		d.wantState(exact.Done, 0, all[2])
@@ -33,7 +33,7 @@ var stateCases = []testCase{
 	}},
 	{"Withdraw", exact.Windows{}, func(d *driver) {
 		d.fresh(keys(0, 4)...)
-		d.mark(0, key(1))
+		d.markQueued(0, key(1))
 		d.Must(d.Withdraw(d.Ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
 		d.wantState(exact.Unknown, 0, key(0))
 		d.wantState(exact.Queued, 0, key(1))
@@ -42,8 +42,8 @@ var stateCases = []testCase{
 	}},
 	{"FirstToFinishDecides", exact.Windows{}, func(d *driver) {
 		d.queue(0, keys(0, 2)...)
-		d.end(finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503))
-		d.end(finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200))
+		d.storeEnds(finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503))
+		d.storeEnds(finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200))
 		for i, want := range []exact.Status{
 			{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
 			{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
@@ -54,7 +54,7 @@ var stateCases = []testCase{
 	}},
 	{"EqualKeysInOneFinish", exact.Windows{}, func(d *driver) {
 		d.queue(0, keys(0, 2)...)
-		d.end(
+		d.storeEnds(
 			finished(key(0), 0, frontier.OK, 200), finished(key(0), 0, frontier.Network, 0),
 			finished(key(1), 0, frontier.Network, 0), finished(key(1), 1, frontier.OK, 200),
 		)
@@ -66,20 +66,20 @@ var stateCases = []testCase{
 	{"RecordsOnce", exact.Windows{}, func(d *driver) {
 		d.queue(0, keys(0, 2)...)
 		end := []exact.Finished{finished(key(0), 0, frontier.OK, 200)}
-		first, second, bulk := d.record(key(0), 0, "first"), d.record(key(0), 0, "second"), d.record(key(7), 0, "bulk")
+		first, second, bulk := d.rowOf(key(0), 0, "first"), d.rowOf(key(0), 0, "second"), d.rowOf(key(7), 0, "bulk")
 		d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish")
 		d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish again")
 		d.Clock.Advance(time.Minute)
-		d.Must(d.Finish(d.Ctx, end, []exact.Row{second, d.record(key(7), 0, "another")}), "Finish late")
+		d.Must(d.Finish(d.Ctx, end, []exact.Row{second, d.rowOf(key(7), 0, "another")}), "Finish late")
 		d.wantRecords(first, bulk)
-		other := d.record(key(0), 1, "next round")
-		d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.record(key(0), 1, "twin")}), "Finish")
+		other := d.rowOf(key(0), 1, "next round")
+		d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.rowOf(key(0), 1, "twin")}), "Finish")
 		d.wantRecords(first, bulk, other)
 	}},
 	{"RecordsWithoutKeys", exact.Windows{}, func(d *driver) {
 		var rows []exact.Row
 		for _, key := range append(keys(3, 600), extremes()...) {
-			rows = append(rows, d.record(key, uint32(key.Depth%3), "bulk"))
+			rows = append(rows, d.rowOf(key, uint32(key.Depth%3), "bulk"))
 		}
 		rows[0].Outcome, rows[0].Status = frontier.Network, 0
 		d.Must(d.Finish(d.Ctx, nil, rows), "Finish")
@@ -88,8 +88,8 @@ var stateCases = []testCase{
 	}},
 }
 
-// The method record returns a record of a key. The record contains the text mark.
-func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
+// rowOf returns a row with a record of a key. The record contains the text mark.
+func (d *driver) rowOf(key exact.Key, round uint32, mark string) exact.Row {
 	return exact.Row{
 		Ref: refs(round, key)[0], URL: key.URL, Fetched: d.Clock.Now(), Outcome: frontier.OK, Status: 200,
 		Record: fmt.Appendf(nil, `{"url":%q,"mark":%q}`, key.URL, mark),

@@ -15,7 +15,7 @@ var windowCases = []testCase{
 		d.queue(0, done, failed)
 		for round := range uint32(3) {
 			d.Clock.Advance(time.Hour)
-			d.end(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
+			d.storeEnds(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
 			s := d.status(done)
 			d.Require(about(s.SeenFor, window) && !s.Forever,
 				"the status of a key with a window of %v is %+v", window, s)
@@ -32,7 +32,7 @@ var windowCases = []testCase{
 				again := exact.Answer{New: true, Round: 2}
 				d.Require(answers[0] == again && answers[1] == again && answers[2] == exact.Answer{Round: 2},
 					"keys whose windows are over are answered %+v", answers)
-				d.mark(2, done, failed)
+				d.markQueued(2, done, failed)
 				continue
 			}
 			d.queue(round+1, done, failed)
@@ -43,7 +43,7 @@ var windowCases = []testCase{
 	// finished as before, and new to the next caller.
 	{"WithdrawOfARenewedKey", hundred(), func(d *driver) {
 		d.queue(0, keys(0, 2)...)
-		d.end(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
+		d.storeEnds(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
 		d.passWindow()
 		d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
 		d.withdraw(0, keys(0, 2)...) // the keys are not pending in this round
@@ -60,7 +60,7 @@ var windowCases = []testCase{
 	// finished, but not when Finish is repeated.
 	{"RetryStartsTheWindowAnew", hundred(), func(d *driver) {
 		d.queue(0, key(0))
-		d.end(finished(key(0), 0, frontier.Network, 0))
+		d.storeEnds(finished(key(0), 0, frontier.Network, 0))
 		d.Clock.Advance(window / 2)
 		d.finish(1, key(0))
 		d.Clock.Advance(window / 2)

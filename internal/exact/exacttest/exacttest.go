@@ -142,11 +142,11 @@ func (d *driver) fresh(keys ...exact.Key) {
 // queue decides about keys that must be new in round, and marks them as queued.
 func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.wantAnswers(exact.Answer{New: true, Round: round, First: round == 0}, keys...)
-	d.mark(round, keys...)
+	d.markQueued(round, keys...)
 }
 
-// The method mark marks keys of a round as queued.
-func (d *driver) mark(round uint32, keys ...exact.Key) {
+// markQueued marks keys of a round as queued.
+func (d *driver) markQueued(round uint32, keys ...exact.Key) {
 	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
 
@@ -155,8 +155,8 @@ func (d *driver) withdraw(round uint32, keys ...exact.Key) {
 	d.Must(d.Withdraw(d.Ctx, refs(round, keys...)), "Withdraw")
 }
 
-// The method end stores the given ends in the set, without records.
-func (d *driver) end(ends ...exact.Finished) { d.Must(d.Finish(d.Ctx, ends, nil), "Finish") }
+// storeEnds stores the given ends in the set, without records.
+func (d *driver) storeEnds(ends ...exact.Finished) { d.Must(d.Finish(d.Ctx, ends, nil), "Finish") }
 
 // finished returns the end of key in a round, with an outcome and an HTTP status.
 func finished(key exact.Key, round uint32, outcome frontier.Outcome, status int) exact.Finished {
@@ -169,7 +169,7 @@ func (d *driver) finish(round uint32, keys ...exact.Key) {
 	for _, key := range keys {
 		all = append(all, finished(key, round, frontier.OK, 200))
 	}
-	d.end(all...)
+	d.storeEnds(all...)
 }
 
 func (d *driver) status(key exact.Key) exact.Status {

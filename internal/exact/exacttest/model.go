@@ -101,12 +101,12 @@ func (p *player) decideSome() {
 	}
 }
 
-func (p *player) markQueued() { p.both("Queued", exact.Set.Queued) }
+func (p *player) markQueued() { p.callBoth("Queued", exact.Set.Queued) }
 
-func (p *player) withdrawSome() { p.both("Withdraw", exact.Set.Withdraw) }
+func (p *player) withdrawSome() { p.callBoth("Withdraw", exact.Set.Withdraw) }
 
-// The method both calls the same method of the two sets with the same random keys.
-func (p *player) both(name string, call func(exact.Set, context.Context, []exact.Ref) error) {
+// callBoth calls the same method of the two sets with the same random keys.
+func (p *player) callBoth(name string, call func(exact.Set, context.Context, []exact.Ref) error) {
 	refs := make([]exact.Ref, p.rng.IntN(8))
 	for i := range refs {
 		refs[i], _ = p.ref()
