@@ -24,7 +24,7 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) {
 	stage.Parse.Begin()
 	document := page.Document()
 	v.noteLack(page, r)
-	if v.lack == extract.LacksNothing && !v.hold(2*min(int64(len(v.answer.Body)), maxDataBytes)) {
+	if v.lack == extract.LacksNothing && !v.growShare(2*min(int64(len(v.answer.Body)), maxDataBytes)) {
 		page.Lack = extract.NoRoom
 		v.noteLack(page, r)
 	}

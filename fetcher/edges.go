@@ -55,7 +55,7 @@ const edgeSize = int64(unsafe.Sizeof(record.Edge{}))
 // holdEdges reserves memory for links, and as much for the lines that Config.Edges makes of them. It returns false if there is none, or if all links would take more
 // than the argument most; then v.edgesCut is set, and later links get no memory either.
 func (v *visited) holdEdges(more, most int64) bool {
-	v.edgesCut = v.edgesCut || v.edgeBytes+more > most || more > 0 && !v.hold(2*more)
+	v.edgesCut = v.edgesCut || v.edgeBytes+more > most || more > 0 && !v.growShare(2*more)
 	if !v.edgesCut {
 		v.edgeBytes += more
 	}

@@ -18,7 +18,7 @@ const feedMemory = 3 << 20
 // feed adds the links of a feed: those of its items to pages, with Assets those to enclosures, and
 // those of the feed to its other parts. It returns false if the visit must be given back.
 func (v *visited) feed(links *linkSet, early *earlyLinks, options extract.Options, nofollow bool, r *record.Record) bool {
-	if !v.hold(feedMemory) || !v.beginParsing() {
+	if !v.growShare(feedMemory) || !v.beginParsing() {
 		return false
 	}
 	var sum sitemap.Summary
@@ -35,7 +35,7 @@ func (v *visited) feed(links *linkSet, early *earlyLinks, options extract.Option
 		})
 	})
 	v.endParsing()
-	v.hold(-feedMemory)
+	v.growShare(-feedMemory)
 	if early.failed || v.hard.Err() != nil {
 		return false
 	}

@@ -504,7 +504,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		c.tally.due.Store(!short)
 		c.tally.idle.Store(len(grant.Leases) == 0 && idle && fed && !grant.Empty && !grant.Paused && !grant.Limited)
 		for _, l := range grant.Leases {
-			start(c.hold(l, asked))
+			start(c.newHolding(l, asked))
 		}
 		switch {
 		case len(grant.Leases) > 0:

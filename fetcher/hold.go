@@ -42,7 +42,7 @@ type holding struct {
 	full     bool                   // the store had as many items as were requested
 	kept     context.Context        // the lease is extended until this context is cancelled
 	release  context.CancelFunc     // cancels kept
-	keeping  sync.WaitGroup         // the goroutines and timers of keep
+	keeping  sync.WaitGroup         // the goroutines and timers of keepLease
 	coming   chan topUp             // the result of a prefetch under way, or nil
 
 	takingSlot sync.Mutex // held during takeSlot; taken before mu
@@ -68,9 +68,9 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. requestedAt is when the lease was requested. The deadline
+// newHolding prepares a lease for work. requestedAt is when the lease was requested. The deadline
 // of the lease counts from that time.
-func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
+func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
 		Crawl: c, lease: l, rules: rules, token: rules.ProductToken(c.cfg.Client.UserAgent()), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
@@ -84,7 +84,7 @@ func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	h.noteRules("")
 	c.roster.join(h)
 	h.kept, h.release = context.WithCancel(c.hard)
-	h.keep(l.TTL/2, backoff{})
+	h.keepLease(l.TTL/2, backoff{})
 	return h
 }
 
@@ -140,12 +140,12 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 			break
 		}
 	}
-	h.take(true) // from here on the only calls to the store are completions
+	h.takePrefetched(true) // from here on the only calls to the store are completions
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()
 	h.visits.Wait()
-	h.finish()
+	h.endLease()
 	h.release()
 	h.ruleBook.set(h, 0)
 	h.roster.leave(h)
@@ -162,7 +162,7 @@ var errDead = errors.New("fetcher: the host answers no more")
 
 // next makes sure that there is a pending item, or returns false.
 func (h *holding) next(stop context.Context) bool {
-	if stop.Err() != nil || h.over() {
+	if stop.Err() != nil || h.isOver() {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
@@ -170,12 +170,12 @@ func (h *holding) next(stop context.Context) bool {
 	if short && h.full && young && len(h.deferred) < maxDeferred {
 		h.prefetch(stop)
 	}
-	h.take(len(h.pending) == 0)
+	h.takePrefetched(len(h.pending) == 0)
 	if len(h.pending) == 0 {
 		h.undefer()
 	}
 	h.preferUntried()
-	return len(h.pending) > 0 && !h.over()
+	return len(h.pending) > 0 && !h.isOver()
 }
 
 // preferUntried sorts the pending items by their attempts while the host fails. Otherwise a few
@@ -189,9 +189,9 @@ func (h *holding) preferUntried() {
 	}
 }
 
-// over reports whether the lease was lost, or the store or the archive failed. After that, no
+// isOver reports whether the lease was lost, or the store or the archive failed. After that, no
 // visit may start.
-func (h *holding) over() bool {
+func (h *holding) isOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost || h.failure != nil

@@ -11,10 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease for the first time when delay has passed, and then repeatedly until
+// keepLease extends the lease for the first time when delay has passed, and then repeatedly until
 // the lease is released. Thus the lease does not run out during a slow page, a slow OnPage
 // or a long wait.
-func (h *holding) keep(delay time.Duration, outage backoff) {
+func (h *holding) keepLease(delay time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	callAfter(h.kept, delay, func() {
 		defer h.keeping.Done()
@@ -26,12 +26,12 @@ func (h *holding) keep(delay time.Duration, outage backoff) {
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
-			h.keep(h.lease.TTL/2, backoff{})
+			h.keepLease(h.lease.TTL/2, backoff{})
 		case h.kept.Err() != nil:
 		case errors.Is(err, frontier.ErrUnavailable):
-			h.keep(outage.next(), outage)
+			h.keepLease(outage.next(), outage)
 		default:
-			h.note(err)
+			h.noteFailure(err)
 		}
 	})
 }
@@ -85,9 +85,9 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds the items of a prefetch to pending. If block is true, take waits for a
+// takePrefetched adds the items of a prefetch to pending. If block is true, it waits for a
 // prefetch that is still under way.
-func (h *holding) take(block bool) {
+func (h *holding) takePrefetched(block bool) {
 	if h.coming == nil || !block && len(h.coming) == 0 {
 		return
 	}
@@ -99,9 +99,9 @@ func (h *holding) take(block bool) {
 		h.pending = append(h.pending, got.items...)
 		h.full = got.full
 	case errors.Is(got.err, frontier.ErrUnavailable), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded):
-		// The worker continues with the pending items, and keep extends the lease.
+		// The worker continues with the pending items, and keepLease extends the lease.
 	default:
-		h.note(got.err)
+		h.noteFailure(got.err)
 	}
 }
 
@@ -116,8 +116,8 @@ func (h *holding) batch() int {
 	return max(2*fullBatch, 16*h.rules.HostConcurrency)
 }
 
-// note records an error of the store or the archive, after which the lease is over.
-func (h *holding) note(err error) {
+// noteFailure records an error of the store or the archive, after which the lease is over.
+func (h *holding) noteFailure(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -169,7 +169,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if errors.Is(err, context.Canceled) && h.last.Err() != nil { // the lease expires by itself
 			err = frontier.ErrLeaseLost
 		}
-		h.note(err)
+		h.noteFailure(err)
 		return
 	}
 	if taken {
@@ -195,9 +195,9 @@ func (h *holding) update(end bool) (update frontier.HostUpdate, lost bool) {
 	return update, h.lost
 }
 
-// finish gives the lease back, unless the last visit has given it back.
-func (h *holding) finish() {
-	if !h.ended && !h.over() {
+// endLease gives the lease back, unless the last visit has given it back.
+func (h *holding) endLease() {
+	if !h.ended && !h.isOver() {
 		h.complete(nil, true)
 	}
 }

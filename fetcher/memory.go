@@ -55,11 +55,11 @@ func (c *Config) sitemapMemory(maxBody int64) int64 {
 	return c.Client.MaxHeld(get.Request{MaxBody: maxBody}) + sitemapChunks
 }
 
-// hold adds bytes to the visit's share of the memory, or gives them back if their number is
+// growShare adds bytes to the visit's share of the memory, or gives them back if their number is
 // negative. If memory is short, it gives back the turn to parse and waits, because other visits
 // may have the memory and need a turn to continue. It returns false if requests were aborted, or
 // if no share can have so much memory.
-func (v *visited) hold(bytes int64) bool {
+func (v *visited) growShare(bytes int64) bool {
 	if bytes > v.memory.Largest()-v.share.Size() {
 		return false
 	}
@@ -102,9 +102,9 @@ func (g *growth) explain(err error) error {
 	return fmt.Errorf("%w: no memory in time: %w", get.ErrAborted, err)
 }
 
-// keep reduces the share to the bytes that the completion of the visit holds. If that is more
+// shrinkShare reduces the share to the bytes that the completion of the visit holds. If that is more
 // than the visit has reserved, the share grows only if it need not wait.
-func (v *visited) keep(bytes int64) {
+func (v *visited) shrinkShare(bytes int64) {
 	size := v.share.Size()
 	v.share.TryGrow(min(bytes, v.memory.Largest()) - size)
 }

@@ -192,7 +192,7 @@ func (c *Crawl) admitted(ctx context.Context, keys []string) (admitted []bool, e
 // requests were aborted, because the abort has probably caused the error.
 func (h *holding) storeFailed(err error) error {
 	if h.hard.Err() == nil {
-		h.note(err)
+		h.noteFailure(err)
 	}
 	return errStop
 }

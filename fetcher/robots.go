@@ -138,7 +138,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		}
 		if err := h.keepRobots(target, answer); err != nil {
 			answer.Release()
-			h.note(err)
+			h.noteFailure(err)
 			return errStop
 		}
 		next, follow := h.robotsTarget(target, answer, hop)

@@ -128,7 +128,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap, listing: true}
 	early := earlyLinks{visited: v}
 	bases := xmlBases{canon: v.cfg.Canon, url: v.url}
-	reading := v.hold(sitemapChunks) && v.beginParsing()
+	reading := v.growShare(sitemapChunks) && v.beginParsing()
 	if !reading {
 		return v.giveBack()
 	}
@@ -204,7 +204,7 @@ func (e *earlyLinks) offer(l *linkSet) {
 	var verdicts []frontier.Verdict
 	var err error
 	add := func() error {
-		if e.over() {
+		if e.isOver() {
 			return frontier.ErrLeaseLost
 		}
 		verdicts, err = e.cfg.Store.Add(e.hard, l.offers)

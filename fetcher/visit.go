@@ -58,7 +58,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	weight := v.weight(&done)
 	done.Bytes = weight
 	v.answer = nil
-	v.keep(weight)
+	v.shrinkShare(weight)
 	h.backlog.add(weight)
 	defer h.backlog.add(-weight)
 	h.mu.Lock()
@@ -352,7 +352,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
 	options := extract.Options{
 		Canon: v.cfg.Canon, Assets: v.cfg.Assets, Feeds: v.cfg.Feeds, ProductToken: v.token,
-		Hold: v.hold, Room: v.hold, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
+		Hold: v.growShare, Room: v.growShare, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 		OnRefused: links.refuseReference,
 	}
 	if v.cfg.OnPage == nil { // OnPage gets all links
