@@ -106,7 +106,7 @@ func TestNumberOfKeys(t *testing.T) {
 			t.Errorf("%s: %s keys, want 30,000", row[0].Text, row[1].Text)
 		}
 	}
-	out, err := command(t.Context(), io.Discard, "fpr", "--n", "100M", "--fpr", "5%", "--budget", "1s", "--report", dir)
+	out, err := command(t.Context(), io.Discard, "fpr", "--n", "100M", "--fpr", "5%", "--budget", "3s", "--report", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,8 @@ func TestNumberOfKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := regexp.MustCompile(`(?m)^\* the budget ended the run: fpr: membits, p = 0\.05: the budget was used up after [\d,]+ of 100,000,000 keys were added `)
+	// On a busy machine, starting the servers can take the whole budget.
+	end := regexp.MustCompile(`(?m)^\* the budget ended the run: fpr: membits, p = 0\.05: the budget was used up (after [\d,]+ of 100,000,000 keys were added|before it began) `)
 	for what, text := range map[string]string{"stdout": out, "report": string(markdown)} {
 		if !end.MatchString(text) {
 			t.Errorf("%s: no line matches %v:\n%s", what, end, text)
