@@ -13,6 +13,7 @@ import (
 // seed has no limit. The run names the full host and has an exit code of its own, and explain says
 // why a URL was refused. A seed lifts the limit of its host.
 func TestLimitOfLinkedHosts(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		if seed := strings.TrimPrefix(r.URL.Path, "/seed"); seed != r.URL.Path {

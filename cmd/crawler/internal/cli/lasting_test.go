@@ -43,6 +43,7 @@ func TestLastingErrorsEndCrawl(t *testing.T) {
 // TestRetriesAndBackoff: a URL, and a robots.txt, that always fails gets one request more than --retries
 // says, and the first pause is --backoff.
 func TestRetriesAndBackoff(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/", "/robots.txt"} {
 		var requests atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

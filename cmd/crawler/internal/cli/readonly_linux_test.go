@@ -81,6 +81,7 @@ func unwritable(t *testing.T, dir string) string {
 // directory, and needs no permission to write there. It still notices a process that
 // has the crawl open.
 func TestLookingWritesNothing(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("CLI_TEST_HOLD"); dir != "" { // the other process
 		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
 		if err == nil {

@@ -154,6 +154,7 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 // TestUnreachedIsShownEarly: after the first failed attempts the crawl and its status
 // say that no seed could be reached, and why. The crawl continues to try.
 func TestUnreachedIsShownEarly(t *testing.T) {
+	t.Parallel()
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(*testing.T) []string { return nil },
 		"Redis": func(t *testing.T) []string {
