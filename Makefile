@@ -72,8 +72,8 @@ race: build ## the tests of packages that start goroutines, under the race detec
 	go test -p 3 $(RACE) -timeout 25m -vet=off -short $$(tools/packages.sh race)
 
 # Tests of rates and memory run without the detector, which slows them down and cannot
-# find their faults. In the run above these packages skip such tests. Of the proofs, five
-# run here, small: each is one way in which a crawl is kept. make proof runs all of them.
+# find their faults. In the run above these packages skip such tests. Of bench/proofs, six
+# tests run here, small: the ways in which a crawl is kept, and README. make proof runs all.
 PROOFS := ^Test(Killed|WholeWeb|SharedKilled|PostgresWorkersKilled|InboxKilled|ReadmeWorkers)$$
 
 .PHONY: plain

@@ -72,6 +72,12 @@ func (l Location) sendCommand(j engine.Journal) string {
 	return l.relayCommand() + " --dir " + human.ShellWord(j.Dir) + " --relay " + j.Relay + " --drain --to URL"
 }
 
+// rowsCommand returns the command that sends the events of a relay whose records are rows. The caller
+// adds the address of the sink.
+func (l Location) rowsCommand(relay string) string {
+	return l.relayCommand() + " --postgres " + human.ShellWord(l.Postgres.Where()) + " --relay " + relay + " --drain --to URL"
+}
+
 // relayCommand returns the beginning of a command that delivers events of a crawl in Redis.
 func (l Location) relayCommand() string {
 	line := "crawler relay --redis " + human.ShellWord(l.Redis.Where()) + " --name " + l.Redis.Name
@@ -100,7 +106,7 @@ func (m *monitor) markRows(ctx context.Context) {
 		left.Away = m.ownRelay.Away
 	}
 	left.Left, left.Own = true, true
-	left.Send = m.Location().relayCommand() + " --postgres " + human.ShellWord(m.Postgres.Where()) + " --relay " + left.Name + " --drain --to URL"
+	left.Send = m.Location().rowsCommand(left.Name)
 	m.ownRelay = &left
 }
 
