@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 var (

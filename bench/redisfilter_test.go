@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

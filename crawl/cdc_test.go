@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestCDCCapturesEachRecordOnce: the write-ahead log has one event for each record of a

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // setEvery sets each setting that is a default of later runs, to a value other than that of the

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // leftBy runs the first worker of a crawl in Redis while the sink is away, and returns the config

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestOddAnswers crawls the answers of the test web that break a rule of HTTP, HTML or XML, over

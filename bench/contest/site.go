@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/site"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // PageBytes is the mean size of the pages of a synthetic web.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

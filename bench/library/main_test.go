@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // asProgram is an environment variable. If it is set, the test binary runs the program

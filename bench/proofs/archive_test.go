@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestArchiveKilled repeatedly kills and resumes a crawl that keeps all answers. At the

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // A misfortune is a mistake of a user or a fault of a machine that makes a crawl fail.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestBroad crawls thousands of slow hosts at once, and kills and resumes the crawl. The web

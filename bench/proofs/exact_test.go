@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // hardWeb serves the web of most proofs. The web has all hardships (difficulties for

@@ -20,7 +20,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	library "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/files"
@@ -28,6 +27,7 @@ import (
 	inboxnats "github.com/bloomfrontier/crawler/events/inbox/nats"
 	"github.com/bloomfrontier/crawler/events/sinks"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // Environment variables of the programs that TestInboxKilled kills.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestLinksKilled repeatedly kills and resumes a crawl that keeps links. At the end,

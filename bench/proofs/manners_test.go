@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // judgeManners judges the politeness of a crawl. The argument lines contains the records of

@@ -21,10 +21,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	library "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // Environment variables of the program that TestOnPageKilled kills.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // chains is a web whose hosts have a chain of pages each. Every page links to the next

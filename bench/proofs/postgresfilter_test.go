@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // receiver is an unreliable webhook. It is sometimes unavailable, and refuses some events

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestRelaySpeed measures how much records in Postgres, and a relay that reads them, slow

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestSharedArchive runs two workers of one crawl. Each worker keeps all answers in its own

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // drawPoints returns kills of workers at crash points: steps at which a worker kills itself.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestSharedSpeed compares the rate of two workers on one Redis server with the rate of

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // site is a test web on a loopback port of this process. It continues to serve when a

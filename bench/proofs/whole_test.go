@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestWholeWeb checks a crawl of a web with every hardship (difficulty for crawlers) of

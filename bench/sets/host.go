@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // Host contains what a benchmark measures: a Redis and a Postgres, which the user names or

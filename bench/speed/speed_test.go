@@ -12,8 +12,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 type silent struct{}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/nlnwa/gowarc/v2"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestOddAnswers archives the answers of the test web that break a rule of HTTP. The archive holds the

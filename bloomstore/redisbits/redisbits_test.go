@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestFilterOfOtherPrograms uses a filter as another program would. The other tests of

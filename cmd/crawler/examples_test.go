@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // exampleLine matches an example in a help text. Its group is the command, without the words after it.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // outside are the links of the site of externalSite that lead out, with the result of each check.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // guides is the folder of the pages whose commands are run.

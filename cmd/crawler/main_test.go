@@ -19,8 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // gate is a TCP proxy that can stop to forward, while its connections stay open.

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/rediscache"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // cacheOf returns a cache in a server. After an error it pauses for only 1 ns.

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 var proof = flag.Bool("proof", false, "run the tests at full size")

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 var errHandler = errors.New("the handler does not want to")

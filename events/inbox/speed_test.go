@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // size returns the size of a test. It is full with -args -proof, and small otherwise.

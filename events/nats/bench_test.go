@@ -7,10 +7,10 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/events/nats"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // BenchmarkRelay delivers events of 500 hosts to JetStream, and then publishes the same

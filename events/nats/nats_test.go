@@ -21,10 +21,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/events/nats"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "run random tests with this seed")

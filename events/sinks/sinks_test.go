@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/events/sinks"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 func TestOpen(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // config returns the config of a small crawl on a server that only the test uses.

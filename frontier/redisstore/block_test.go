@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // blockRace has a group, which decides offers together, and a filter of one block. The test

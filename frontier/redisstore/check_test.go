@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 const crawlPassword = "correct-horse"

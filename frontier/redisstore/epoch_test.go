@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // epochBench is a crawl on a server that the test can kill. The test also sets the clock of the

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // exactConfig returns the config of a crawl with an exact set.

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestJournals: all workers see which journals are reported. A journal is left if its process has

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestRebuildingProcess is a process that TestKilledRebuild kills. It begins a rebuild that waits for

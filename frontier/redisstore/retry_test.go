@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // endHost leases a host as soon as one is due, and completes the items of the lease: bulk items

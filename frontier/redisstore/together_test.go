@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // heldCalls delays the calls to a node until run is called.

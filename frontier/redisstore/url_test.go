@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 func TestParseURL(t *testing.T) {

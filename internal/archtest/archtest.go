@@ -43,6 +43,8 @@ var internalFloor = map[string]string{
 	"internal/resolve":   "fetcher",
 	"internal/trap":      "fetcher",
 	"internal/seed":      "crawl",
+	"internal/testkit":   "bench",
+	"internal/testweb":   "bench",
 }
 
 // floorless are the top folders that are on no floor.

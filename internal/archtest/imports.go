@@ -9,7 +9,7 @@ var (
 	// judges are the packages that tests of every floor may import. They import no other
 	// package of ours. So they do not share the bugs of the tested code, and even tests of
 	// the lowest floor can use them.
-	judges = []string{"bench/testweb", "bench/servers"}
+	judges = []string{"internal/testweb", "internal/testkit"}
 
 	// leaves are the packages below internal that every floor may import. They import
 	// no other package of ours.

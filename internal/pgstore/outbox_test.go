@@ -16,11 +16,11 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of goose
 	"github.com/pressly/goose/v3"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // awaitReadable waits until all records of a crawl can be read. Before that, all older

@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // commonServer is a server that is started when the first test needs a database on it.

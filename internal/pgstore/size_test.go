@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // BenchmarkBytes takes keys through their states. At any time, a tenth of the keys wait. The

@@ -17,9 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

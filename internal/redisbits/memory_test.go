@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

@@ -14,10 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/internal/adaptertest"
 	"github.com/bloomfrontier/crawler/events/inbox/kafka"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }

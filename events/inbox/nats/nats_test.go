@@ -13,10 +13,10 @@ import (
 	natsio "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/internal/adaptertest"
 	"github.com/bloomfrontier/crawler/events/inbox/nats"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // ackWait is the time after which the server delivers an unacknowledged message again. It is

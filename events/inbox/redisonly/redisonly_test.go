@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/redisonly"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // childVariable names the environment variable of a child process. The variable has the

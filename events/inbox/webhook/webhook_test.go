@@ -16,11 +16,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/internal/adaptertest"
 	"github.com/bloomfrontier/crawler/events/inbox/webhook"
 	"github.com/bloomfrontier/crawler/events/signature"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 var secret = []byte("secret")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // TestJudgeOfAnEmptyLog: a log without requests proves nothing, so `crawler testweb --judge`

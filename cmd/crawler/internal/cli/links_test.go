@@ -15,7 +15,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // brokenSite starts a site with broken links: four pages link to /gone, and one to a URL with a long path. Its sitemap

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestPostgresFlagFaults: the message about each fault of the Postgres flags names the

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestPrivateHeaders: headers of -H that may be secret are sent only to the origins of

@@ -12,8 +12,8 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestCrawlOutlivesSilentRedis: while Redis does not answer, the crawl reports that Redis

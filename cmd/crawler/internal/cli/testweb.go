@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
 // testwebFlags are the flags of `crawler testweb`.

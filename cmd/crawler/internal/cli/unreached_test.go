@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // output is the output of a process. It can be read while the process runs.

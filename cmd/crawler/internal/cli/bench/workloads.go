@@ -15,9 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/fpr"
 	"github.com/bloomfrontier/crawler/bench/memory"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bench/speed"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // subjects are the measurements, in the order in which they run. The fields redis, bloom

@@ -19,7 +19,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // Environment variables of a process that runs a broker.
