@@ -84,7 +84,7 @@ plain: build ## all other tests
 	for module in $(NESTED); do (cd $$module && go test -vet=off -short ./...); done; \
 	go test -vet=off ./bloomstore/... ./bench/dedup; \
 	go test -vet=off -short ./cmd/crawler; \
-	go test -vet=off -short ./bench/fpr ./bench/memory ./bench/speed; \
+	go test -vet=off -short ./internal/bench/fpr ./internal/bench/memory ./internal/bench/speed; \
 	go test -vet=off -short -run '$(PROOFS)' ./bench/proofs
 
 # This is not part of test: it looks for unknown faults, so it may fail for a commit that

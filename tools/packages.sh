@@ -8,6 +8,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go list -f '{{.ImportPath}} {{.Dir}}' ./... | grep -vE '/(bench/(proofs|fpr|memory|speed|dedup)|cmd/crawler|internal/archtest) ' | while read -r package dir; do
   kind=plain
-  if [[ $package != */crawler/@(bench|internal/test)* ]] && grep -qE '(^|\s)go (func\(|[[:alnum:]_.]+\()|\.Go\(' "$dir"/*.go; then kind=race; fi
+  if [[ $package != */crawler/@(bench|internal/bench|internal/test)* ]] && grep -qE '(^|\s)go (func\(|[[:alnum:]_.]+\()|\.Go\(' "$dir"/*.go; then kind=race; fi
   [[ $kind != "$1" ]] || echo "$package"
 done

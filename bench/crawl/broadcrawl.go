@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
-	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
 
 // broadTook is the result of a broad crawl, and the resources that it took.

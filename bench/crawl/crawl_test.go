@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/contest"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 )
 
 type silent struct{}

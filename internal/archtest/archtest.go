@@ -43,6 +43,7 @@ var internalFloor = map[string]string{
 	"internal/resolve":   "fetcher",
 	"internal/trap":      "fetcher",
 	"internal/seed":      "crawl",
+	"internal/bench":     "bench",
 	"internal/testkit":   "bench",
 	"internal/testweb":   "bench",
 }

@@ -53,7 +53,7 @@ func messages(tree fs.FS) (map[string][]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (isSkipped(name) || slices.Contains(judges, name) || name == "bench"):
+		case entry.IsDir() && (isSkipped(name) || slices.Contains(judges, name) || name == "bench" || name == "internal/bench"):
 			return fs.SkipDir
 		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil

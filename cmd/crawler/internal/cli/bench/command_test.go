@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/crawl"
-	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
 // command runs `crawler bench` with args.

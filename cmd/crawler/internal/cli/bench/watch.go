@@ -8,9 +8,9 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
 // watch shows the progress of a run: a line for each step, and on a terminal a bar below

@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/crawl"
-	"github.com/bloomfrontier/crawler/bench/fpr"
-	"github.com/bloomfrontier/crawler/bench/memory"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/sets"
-	"github.com/bloomfrontier/crawler/bench/speed"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/fpr"
+	"github.com/bloomfrontier/crawler/internal/bench/memory"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
+	"github.com/bloomfrontier/crawler/internal/bench/speed"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	bench "github.com/bloomfrontier/crawler/bench/report"
+	bench "github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )

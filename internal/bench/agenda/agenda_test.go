@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
 type diary struct {

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
 
 // waiting is the number of queued items. It stays the same during the measurement. Each

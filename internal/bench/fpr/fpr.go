@@ -16,10 +16,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 

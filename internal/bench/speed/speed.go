@@ -17,9 +17,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
 
 // Config describes the measurement. The zero value has no sets, so nothing is measured.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
 // Step is one measurement. Run adds the figures to Section.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
+	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
