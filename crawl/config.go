@@ -83,7 +83,7 @@ type Config struct {
 	Grace         time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
 	Backoff       time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax    time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
-	DeadAfter     int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, politeness.NeverDead means never
+	DeadAfter     int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, NoLimit means never
 	Memory        int64         // bytes for all that is made of answers; 0 means 128 MiB
 	Cache         int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
 

@@ -104,9 +104,6 @@ func (t hostTable) rules(robots string, policy politeness.Policy) func(string) f
 		if h.Delay > 0 {
 			own := policy
 			own.Delay = h.Delay
-			if policy.Delay == politeness.NoDelay {
-				own.LatencyFactor = politeness.NoLatencyFactor
-			}
 			rules.Politeness = &own
 		}
 		return rules

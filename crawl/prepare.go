@@ -127,20 +127,23 @@ func (p *plan) parseRules() error {
 	p.rules.Scope, errs[0] = canon.ParseScopeMode(p.Fixed.Scope)
 	p.rules.Include, errs[1] = compileAll("Include", p.Fixed.Include)
 	p.rules.Exclude, errs[2] = compileAll("Exclude", p.Fixed.Exclude)
-	p.rules.MaxDepth = p.Fixed.MaxDepth
+	p.rules.MaxDepth, p.rules.MaxHops = min(p.Fixed.MaxDepth, follow.NoLimit), follow.DefaultMaxHops
 	switch p.Fixed.MaxDepth {
 	case NoLimit:
-		p.rules.MaxDepth = 0
+		p.rules.MaxDepth = follow.NoLimit
 	case SeedsOnly:
-		p.rules.MaxDepth = follow.SeedsOnly
+		p.rules.MaxDepth = 0
 	}
 	p.rules.MaxHosts = limit(p.Fixed.MaxHostsPerDomain)
 	p.rules.Trap = trap.Limits{
-		MaxURL: p.Fixed.MaxURLBytes, MaxRepeats: p.Fixed.MaxPathRepeats, MaxParams: p.Fixed.MaxParams,
-		MaxAhead: p.Fixed.MaxYearsAhead, Year: trap.ThisYear(time.Now()),
+		MaxURL: max(p.Fixed.MaxURLBytes, 0), MaxRepeats: max(p.Fixed.MaxPathRepeats, 0), MaxParams: max(p.Fixed.MaxParams, 0),
+		LastYear: trap.ThisYear(time.Now()) + p.Fixed.MaxYearsAhead,
 	}
-	if p.Fixed.MaxYearsAhead == ThisYear {
-		p.rules.Trap.MaxAhead, p.rules.Trap.Year = 1, p.rules.Trap.Year-1
+	switch p.Fixed.MaxYearsAhead {
+	case NoLimit:
+		p.rules.Trap.LastYear = 0
+	case ThisYear:
+		p.rules.Trap.LastYear = trap.ThisYear(time.Now())
 	}
 	return errors.Join(errs[:]...)
 }
@@ -202,12 +205,12 @@ func (p *plan) parseFields() (err error) {
 
 func (p *plan) setPolicy() {
 	f := p.Fixed
-	p.policy = politeness.Policy{
-		Delay: f.Delay, MaxCrawlDelay: f.MaxCrawlDelay, LatencyFactor: f.LatencyFactor,
-		BackoffBase: p.Backoff, BackoffMax: p.BackoffMax, DeadAfter: p.DeadAfter,
-	}
+	p.policy = politeness.Default()
+	p.policy.Delay, p.policy.MaxCrawlDelay, p.policy.LatencyFactor = max(f.Delay, 0), max(f.MaxCrawlDelay, 0), max(f.LatencyFactor, 0)
+	p.policy.BackoffBase, p.policy.BackoffMax = cmp.Or(p.Backoff, p.policy.BackoffBase), cmp.Or(p.BackoffMax, p.policy.BackoffMax)
+	p.policy.DeadAfter = max(cmp.Or(p.DeadAfter, p.policy.DeadAfter), 0)
 	if f.Delay == NoDelay {
-		p.policy.LatencyFactor = politeness.NoLatencyFactor
+		p.policy.LatencyFactor = 0
 	}
 }
 

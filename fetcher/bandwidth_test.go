@@ -11,7 +11,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // TestBandwidthIsKept crawls pages over sockets with less bandwidth than they would
@@ -32,7 +31,7 @@ func TestBandwidthIsKept(t *testing.T) {
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})
 	cfg := w.config()
 	cfg.Client = clientOf(t, get.Config{ConnectTo: []get.Rule{connectTo(t, "*="+server.Listener.Addr().String())}})
-	cfg.Politeness = politeness.Policy{Delay: politeness.NoDelay}
+	cfg.Politeness.Delay, cfg.Politeness.LatencyFactor = 0, 0
 	cfg.HostConcurrency, cfg.Rules.Scope = 8, canon.ScopeHost
 	cfg.Bandwidth = perSecond
 	begun := time.Now()

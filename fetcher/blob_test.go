@@ -17,7 +17,7 @@ import (
 // TestRobotsOf reads the robots.txt that a worker stored in a host's blob.
 func TestRobotsOf(t *testing.T) {
 	now := time.Now()
-	h := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State)}
+	h := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State)}
 	for _, origin := range []string{"http://h.test", "https://h.test", "http://h.test:81"} {
 		state := new(robots.State)
 		state.Answered(now, 200, []byte("User-agent: *\nDisallow: /"+origin), "crawler", 0)
@@ -51,11 +51,11 @@ func TestRobotsOf(t *testing.T) {
 func TestBlobOfAnotherAgent(t *testing.T) {
 	const origin = "http://h.test"
 	now := time.Now()
-	h := &holding{host: politeness.New(politeness.Policy{}), origins: map[string]*robots.State{origin: new(robots.State)}}
+	h := &holding{host: politeness.New(politeness.Default()), origins: map[string]*robots.State{origin: new(robots.State)}}
 	h.origins[origin].Answered(now, 200, []byte("User-agent: guest\nDisallow: /\n"), "crawler", 0)
 	blob := h.appendBlob(nil)
 	for token, want := range map[string]robots.Access{"crawler": robots.Allow, "guest": robots.Ask} {
-		back := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State), token: token}
+		back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State), token: token}
 		if err := back.readBlob(blob, now); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestBlobOfAnotherAgent(t *testing.T) {
 // origins fail. It has room for the failures of many origins.
 func TestBlobKeepsCauses(t *testing.T) {
 	now := time.Now()
-	h := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State), cause: "it is down"}
+	h := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State), cause: "it is down"}
 	for port := range 250 {
 		state := new(robots.State)
 		state.Failed(now, strings.Repeat("why", 100))
@@ -79,7 +79,7 @@ func TestBlobKeepsCauses(t *testing.T) {
 	if cause, err := CauseOf(blob); cause != h.cause || err != nil {
 		t.Errorf("CauseOf = %q, %v, want %q", cause, err, h.cause)
 	}
-	back := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State)}
+	back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State)}
 	if err := back.readBlob(blob, now); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ const maxCheckHops = 5
 // frontier.CheckDelay, and a domain is never given up, because its hosts differ.
 func checkRules(rules HostRules, policy politeness.Policy) (HostRules, politeness.Policy) {
 	rules.HostConcurrency = 1
-	policy.Delay, policy.DeadAfter = max(policy.Delay, frontier.CheckDelay), politeness.NeverDead
+	policy.Delay, policy.DeadAfter = max(policy.Delay, frontier.CheckDelay), 0
 	return rules, policy
 }
 

@@ -190,7 +190,7 @@ func TestChecksKeepThePace(t *testing.T) {
 		answers["http://site.test/"] = links(refs...)
 		w := newWorld(t, pages(answers))
 		cfg := checking(w)
-		cfg.Politeness.Delay = politeness.NoDelay
+		cfg.Politeness.Delay, cfg.Politeness.LatencyFactor = 0, 0
 		start := time.Now()
 		w.crawl(cfg, "http://site.test/")
 		judgePace(t, w.wire.log())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // TestOneConnection: one connection serves robots.txt and the pages of an
@@ -37,7 +36,7 @@ func TestOneConnection(t *testing.T) {
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})
 	cfg := w.config()
 	cfg.Client = clientOf(t, get.Config{ConnectTo: []get.Rule{connectTo(t, "*="+server.Listener.Addr().String())}})
-	cfg.Politeness = politeness.Policy{Delay: time.Millisecond}
+	cfg.Politeness = every(time.Millisecond)
 	w.crawl(cfg, "http://a.test/")
 	if requests.Load() != 4 || connections.Load() != 1 {
 		t.Errorf("%d requests over %d connections, want 4 (robots.txt and 3 pages) over 1",

@@ -15,7 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // rawServer answers requests with bytes. It closes each connection after one answer.
@@ -69,7 +68,7 @@ func (s *rawServer) crawl(t *testing.T, seeds ...string) *world {
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})
 	cfg := w.config()
 	cfg.Client = clientOf(t, get.Config{ConnectTo: []get.Rule{connectTo(t, "*="+s.addr)}})
-	cfg.Politeness = politeness.Policy{Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond, RetryBase: time.Millisecond}
+	cfg.Politeness = impatient(time.Millisecond)
 	w.crawl(cfg, seeds...)
 	return w
 }

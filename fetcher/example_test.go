@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // This program crawls a site and handles each page in OnPage. The frontier is in a
@@ -43,7 +42,7 @@ func Example() {
 	var words atomic.Int64
 	crawl, err := fetcher.New(fetcher.Config{
 		Store: store, Scope: store, Client: client,
-		Politeness: politeness.Policy{Delay: politeness.NoDelay}, // the default is a second
+		Rules: fetcher.DefaultRules(), // without Politeness: no delay, because it is our own site
 		OnPage: func(_ context.Context, page *fetcher.Page) error {
 			words.Add(int64(len(strings.Fields(page.Document().Find("p").Text()))))
 			page.Drop(func(url string) bool { return strings.Contains(url, "/login") })

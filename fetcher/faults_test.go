@@ -15,7 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // TestStoreFaults crawls over a store that often fails, in every way that the
@@ -305,7 +304,7 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			return full, strings.HasSuffix(url, "/seed")
 		}})
 		cfg := w.config()
-		cfg.Rules.MaxDepth = follow.SeedsOnly
+		cfg.Rules.MaxDepth = 0
 		var seeds []string
 		for i := range hosts * pages {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/%d/seed", i%hosts, i/hosts))

@@ -175,15 +175,13 @@ type Config struct {
 	Logger *slog.Logger // nil discards all messages
 }
 
-// Rules say which links are followed. The zero value follows every link within
-// the seeds' hosts.
+// Rules say which links are followed. See DefaultRules.
 type Rules = follow.Rules
 
-// SeedsOnly is the value of Rules.MaxDepth with which no link is followed.
-const SeedsOnly = follow.SeedsOnly
+// DefaultRules returns the rules with which a crawl follows every link to the hosts of its seeds.
+func DefaultRules() Rules { return follow.Default(time.Now()) }
 
-// TrapLimits bound the shape of URLs. They are part of Rules. Each zero field means
-// its default.
+// TrapLimits bound the shape of URLs. They are part of Rules.
 type TrapLimits = trap.Limits
 
 // HostRules are the settings of a crawl that differ for one host key.
@@ -221,9 +219,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Rate < 0 {
 		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
 	}
-	var err error
-	c.Politeness, err = c.Politeness.WithDefaults()
-	errs = append(errs, err, c.Rules.Trap.Validate(), c.completeRules())
+	errs = append(errs, c.Politeness.Validate(), c.Rules.Validate(), c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
 	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
@@ -252,9 +248,8 @@ func atLeast(value, least int, name string) error {
 	return nil
 }
 
-// completeRules sets the defaults of the rules and of the form of URLs.
+// completeRules sets the defaults of the exact rules and of the form of URLs.
 func (c *Config) completeRules() error {
-	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, trap.ThisYear(time.Now()))
 	var errs [2]error
 	if c.Canon == nil {
 		c.Canon, errs[0] = canon.New(canon.Options{})

@@ -271,7 +271,28 @@ func (w *world) config() fetcher.Config {
 		w.t.Fatal(err)
 	}
 	return fetcher.Config{Store: w.store, Scope: w.store, Client: client, Sink: w.sink,
-		Politeness: politeness.Policy{Jitter: politeness.NoJitter}}
+		Rules: fetcher.DefaultRules(), Politeness: calm()}
+}
+
+// calm returns the default politeness without jitter.
+func calm() politeness.Policy {
+	p := politeness.Default()
+	p.Jitter = 0
+	return p
+}
+
+// every returns calm with another delay.
+func every(delay time.Duration) politeness.Policy {
+	p := calm()
+	p.Delay = delay
+	return p
+}
+
+// impatient returns calm with another delay, and with back-offs and retries of a few milliseconds.
+func impatient(delay time.Duration) politeness.Policy {
+	p := every(delay)
+	p.BackoffBase, p.BackoffMax, p.RetryBase = time.Millisecond, 5*time.Millisecond, time.Millisecond
+	return p
 }
 
 func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
@@ -470,4 +491,8 @@ func same(p politeness.Policy) func(string) politeness.Policy {
 }
 
 // anywhere is the scope of crawls that follow every link.
-var anywhere = follow.Rules{Scope: canon.ScopeAny}
+var anywhere = func() follow.Rules {
+	rules := fetcher.DefaultRules()
+	rules.Scope = canon.ScopeAny
+	return rules
+}()

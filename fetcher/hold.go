@@ -93,7 +93,7 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	plain, isCheck := frontier.Checked(host)
 	rules, policy := c.cfg.Hosts(plain), c.cfg.Politeness
 	if rules.Politeness != nil {
-		policy, _ = rules.Politeness.WithDefaults()
+		policy = *rules.Politeness
 	}
 	if rules.HostConcurrency == 0 {
 		rules.HostConcurrency = c.cfg.HostConcurrency

@@ -18,7 +18,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // logLines is a log that can be read while it is written.
@@ -201,7 +200,7 @@ func TestHostOutage(t *testing.T) {
 			cfg := w.config()
 			store := &lastBlob{Memory: w.store}
 			cfg.Store, cfg.Logger = store, log.logger()
-			cfg.Politeness = politeness.Policy{Jitter: politeness.NoJitter, DeadAfter: 3}
+			cfg.Politeness.DeadAfter = 3
 			cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
 			c := w.worker(cfg)
 			w.seed(c, "http://a.test/1", "http://a.test/2")

@@ -88,7 +88,7 @@ func TestOnPageEditsLinks(t *testing.T) {
 			"http://a.test/": links("/keep", "/drop/1", "/drop/2", "/keep", "mailto:x", "http://b.test/", "/not"),
 		}))
 		cfg := w.config()
-		cfg.Rules = follow.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile(`/not$`)}, MaxDepth: 1}
+		cfg.Rules.Exclude, cfg.Rules.MaxDepth = []*regexp.Regexp{regexp.MustCompile(`/not$`)}, 1
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			if p.Item.Depth > 0 {
 				if err := p.Add("/deeper"); !errors.Is(err, fetcher.ErrNotOffered) {
@@ -179,16 +179,18 @@ func TestSlowOnPage(t *testing.T) {
 // depth and expressions.
 func TestRulesRefuseLinks(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		rules follow.Rules
-		want  []string // requested URLs, without the seed
+		name string
+		set  func(r *follow.Rules)
+		want []string // requested URLs, without the seed
 	}{
-		{"scope", follow.Rules{}, []string{"/in", "/in/2"}},
-		{"subdomains", follow.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
-		{"seeds only", follow.Rules{MaxDepth: follow.SeedsOnly}, nil},
-		{"depth", follow.Rules{MaxDepth: 1}, []string{"/in"}},
-		{"include", follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("2$")}}, nil},
-		{"exclude wins", follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/in")}, Exclude: []*regexp.Regexp{regexp.MustCompile("2$")}}, []string{"/in"}},
+		{"scope", func(*follow.Rules) {}, []string{"/in", "/in/2"}},
+		{"subdomains", func(r *follow.Rules) { r.Scope = canon.ScopeSubdomains }, []string{"/in", "/in/2", "http://sub.a.test/"}},
+		{"seeds only", func(r *follow.Rules) { r.MaxDepth = 0 }, nil},
+		{"depth", func(r *follow.Rules) { r.MaxDepth = 1 }, []string{"/in"}},
+		{"include", func(r *follow.Rules) { r.Include = []*regexp.Regexp{regexp.MustCompile("2$")} }, nil},
+		{"exclude wins", func(r *follow.Rules) {
+			r.Include, r.Exclude = []*regexp.Regexp{regexp.MustCompile("/in")}, []*regexp.Regexp{regexp.MustCompile("2$")}
+		}, []string{"/in"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -199,7 +201,7 @@ func TestRulesRefuseLinks(t *testing.T) {
 					"http://sub.a.test/": page(`<meta name=robots content=nofollow><a href=/hidden>`),
 				}))
 				cfg := w.config()
-				cfg.Rules = c.rules
+				c.set(&cfg.Rules)
 				w.crawl(cfg, "http://a.test/")
 				var got []string
 				for _, call := range w.wire.log() {

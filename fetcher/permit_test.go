@@ -13,7 +13,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // late is a listener that returns its first connection only after a second one was
@@ -68,7 +67,7 @@ func TestDelayAfterSlowConnection(t *testing.T) {
 			cfg := w.config()
 			cfg.Client = clientOf(t, get.Config{InsecureHosts: []string{"b.test"}, ConnectTo: []get.Rule{
 				connectTo(t, "a.test="+a.Listener.Addr().String()), connectTo(t, "b.test="+b.Listener.Addr().String())}})
-			cfg.Politeness = politeness.Policy{Delay: delay}
+			cfg.Politeness = every(delay)
 			cfg.HostConcurrency = 2
 			cfg.Hosts = func(host string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: host == "b.test"} }
 			w.crawl(cfg, seeds...)
@@ -108,7 +107,7 @@ func TestNoRequestAfterTheLease(t *testing.T) {
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: 10 * time.Millisecond, LeaseTTL: 2 * time.Second})
 	cfg := w.config()
 	cfg.Client = clientOf(t, get.Config{AllowPrivate: true, RootCAs: roots})
-	cfg.Politeness = politeness.Policy{Delay: 10 * time.Millisecond}
+	cfg.Politeness = every(10 * time.Millisecond)
 	cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
 		frontiertest.OpExtend: {{Err: frontier.ErrLeaseLost}},
 	}))

@@ -119,10 +119,11 @@ func (w *randomWeb) robots(url string, try int) reply {
 // It compares every start with the due time according to package politeness.
 func TestRequestsStartWhenDue(t *testing.T) {
 	rng := dice(t)
-	policy := politeness.Policy{Jitter: politeness.NoJitter}
+	policy := calm()
 	unhurried := policy
 	unhurried.Delay = 25 * time.Second // longer than the waits during which a lease is kept
-	quick := politeness.Policy{Jitter: politeness.NoJitter, Delay: 50 * time.Millisecond, LatencyFactor: politeness.NoLatencyFactor}
+	quick := every(50 * time.Millisecond)
+	quick.LatencyFactor = 0
 	for _, c := range []struct {
 		name            string
 		policy          politeness.Policy
@@ -174,9 +175,9 @@ func TestLatencySpacesRequests(t *testing.T) {
 		factor float64
 		want   time.Duration
 	}{
-		{0, 4 * time.Second}, // 0 means the default factor, which is 1
+		{politeness.DefaultLatencyFactor, 4 * time.Second},
 		{2.5, 10 * time.Second},
-		{politeness.NoLatencyFactor, time.Second},
+		{0, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
@@ -255,7 +256,8 @@ func TestManyHostsFewSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
 		cfg := w.config()
-		cfg.Concurrency, cfg.Politeness.Delay = 1, politeness.NoDelay
+		cfg.Concurrency = 1
+		cfg.Politeness.Delay, cfg.Politeness.LatencyFactor = 0, 0
 		var seeds []string
 		for i := range 50 {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
@@ -336,7 +338,8 @@ func TestOwnMaxRetryAfter(t *testing.T) {
 			return reply{status: http.StatusServiceUnavailable, header: map[string]string{"Retry-After": "36000"}}, url == busy && try == 0
 		}})
 		cfg := w.config()
-		own := politeness.Policy{RetryBase: time.Second, MaxRetryAfter: time.Minute, Jitter: politeness.NoJitter}
+		own := calm()
+		own.MaxRetryAfter = time.Minute
 		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{Politeness: &own} }
 		begun := time.Now()
 		w.crawl(cfg, busy)
@@ -352,7 +355,8 @@ func TestOwnDelayOfHost(t *testing.T) {
 		web := &randomWeb{salt: 11, hosts: 8, pages: 8}
 		w := newWorld(t, &wire{answer: web.answer})
 		cfg := w.config()
-		own := politeness.Policy{Delay: 5 * time.Second, RetryBase: time.Minute, Jitter: politeness.NoJitter}
+		own := every(5 * time.Second)
+		own.RetryBase = time.Minute
 		cfg.Hosts = func(host string) fetcher.HostRules {
 			if host == "h7.test" {
 				return fetcher.HostRules{Politeness: &own, HostConcurrency: 3, Header: map[string][]string{"X-Own": {"1"}}}

@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // TestOnRefused: OnRefused is called once for each refused link, with the rule and the
@@ -30,7 +29,7 @@ func TestOnRefused(t *testing.T) {
 			"http://a.test/loop/1": redirect("mailto:b"),
 		}), frontiertest.MemoryConfig{MaxPerHost: 6})
 		cfg := w.config()
-		cfg.Rules = follow.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile("zz"), regexp.MustCompile(`\?b$`)}, MaxDepth: 2}
+		cfg.Rules.Exclude, cfg.Rules.MaxDepth = []*regexp.Regexp{regexp.MustCompile("zz"), regexp.MustCompile(`\?b$`)}, 2
 		tries := 0
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			p.Drop(func(url string) bool { return strings.HasSuffix(url, "drop") })

@@ -15,7 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // redirectBy returns a redirect with a status.
@@ -215,7 +214,7 @@ func TestRespellingsAreRequestsLikeOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.HostConcurrency = concurrency
-			cfg.Politeness = politeness.Policy{Delay: 7 * time.Second, Jitter: politeness.NoJitter}
+			cfg.Politeness = every(7 * time.Second)
 			cfg.Rate = 0.5
 			c := w.worker(cfg)
 			w.crawlWith(c, fetcher.Empty, seeds...)
@@ -239,7 +238,7 @@ func TestStopDuringRespelling(t *testing.T) {
 			"http://h.test/a?utm_source=1": links("/below"),
 		}))
 		cfg := w.config()
-		cfg.Politeness = politeness.Policy{Delay: 30 * time.Second, Jitter: politeness.NoJitter}
+		cfg.Politeness = every(30 * time.Second)
 		c := w.worker(cfg)
 		w.seed(c, "http://h.test/a")
 		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // after the answer to /a, before the next request

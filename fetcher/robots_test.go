@@ -21,7 +21,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 func text(body string) reply { return reply{contents: "text/plain", body: body} }
@@ -66,7 +65,7 @@ func TestRobotsBeforePages(t *testing.T) {
 			}
 			asked[u.Origin()] = true
 		}
-		judgeStarts(t, w.wire.log(), same(politeness.Policy{Jitter: politeness.NoJitter}))
+		judgeStarts(t, w.wire.log(), same(calm()))
 	})
 }
 

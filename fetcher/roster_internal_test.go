@@ -14,7 +14,7 @@ import (
 // request with 429 is not written until the host's back-off ends.
 func TestPermitInBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &holding{Crawl: &Crawl{stopping: t.Context()}, host: politeness.New(politeness.Policy{Delay: time.Second}), deadline: time.Now().Add(time.Hour)}
+		h := &holding{Crawl: &Crawl{stopping: t.Context()}, host: politeness.New(politeness.Default()), deadline: time.Now().Add(time.Hour)}
 		if err := h.permit(); err != nil {
 			t.Errorf("permit before the answer = %v, want nil", err)
 		}
@@ -64,7 +64,7 @@ func TestRosterReserves(t *testing.T) {
 		time.Sleep(time.Minute)
 		reserve(time.Minute)
 
-		eager := &holding{lease: frontier.Lease{Host: "b.test"}, host: politeness.New(politeness.Policy{Delay: politeness.NoDelay})}
+		eager := &holding{lease: frontier.Lease{Host: "b.test"}, host: politeness.New(politeness.Policy{})}
 		for range 2 {
 			if at := eager.reserve(eager.delay()); !at.Equal(time.Now()) {
 				t.Errorf("a request without a delay waits %v, want 0", time.Until(at))

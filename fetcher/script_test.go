@@ -12,7 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // TestMayNeedJSRecord checks which records have the hint that a page may need JavaScript, and that
@@ -44,7 +43,7 @@ func TestMayNeedJSRecord(t *testing.T) {
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})
 	cfg := w.config()
 	cfg.Client = clientOf(t, get.Config{ConnectTo: []get.Rule{connectTo(t, "*="+server.addr)}, MaxBodyBytes: 64 << 10})
-	cfg.Politeness = politeness.Policy{Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: time.Millisecond, RetryBase: time.Millisecond}
+	cfg.Politeness = impatient(time.Millisecond)
 	worker, all := w.worker(cfg), []string{"/app", "/", "/created", "/plain", "/cut", "/long"}
 	var seeds []string
 	for _, path := range all {

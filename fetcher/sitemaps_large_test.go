@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // slowStore is a store that takes 10 ms for each call with many links. It counts the links
@@ -233,7 +232,8 @@ func TestSitemapsTakeTurns(t *testing.T) {
 		}
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
-		cfg.Sitemaps, cfg.HostConcurrency, cfg.Politeness.Delay = true, 8, politeness.NoDelay
+		cfg.Sitemaps, cfg.HostConcurrency = true, 8
+		cfg.Politeness.Delay, cfg.Politeness.LatencyFactor = 0, 0
 		begun := time.Now()
 		w.crawl(cfg, "http://a.test/", "http://b.test/")
 		if stats := w.stats(); stats.Done != 2*(1+1+5+5) {

@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 func robotsTxt(body string) reply { return reply{body: body, contents: "text/plain"} }
@@ -101,7 +100,7 @@ func TestSitemapsAreNotJudgedAsPages(t *testing.T) {
 		}))
 		cfg := w.config()
 		cfg.Sitemaps = true
-		cfg.Rules = follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/blog/")}, Exclude: []*regexp.Regexp{regexp.MustCompile(`\.xml$`)}}
+		cfg.Rules.Include, cfg.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile("/blog/")}, []*regexp.Regexp{regexp.MustCompile(`\.xml$`)}
 		var got []string
 		var mu sync.Mutex
 		cfg.OnRefused = func(r fetcher.Refused) {

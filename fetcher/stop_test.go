@@ -23,9 +23,9 @@ import (
 // TestConfigFaults: New reports all faults at once.
 func TestConfigFaults(t *testing.T) {
 	_, err := fetcher.New(fetcher.Config{Concurrency: -1, HostConcurrency: -1, Retries: -2, Rate: -1,
-		Politeness: politeness.Policy{Jitter: 2}})
+		Politeness: politeness.Policy{Jitter: 2}, Rules: follow.Rules{MaxDepth: -1}})
 	for _, want := range []string{"Store is nil", "Client is nil", "Scope is nil", "Concurrency is -1", "HostConcurrency is -1",
-		"Retries is -2", "Rate is -1", "Jitter is 2"} {
+		"Retries is -2", "Rate is -1", "Jitter is 2", "MaxDepth is -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}
@@ -51,7 +51,7 @@ func TestMaxPages(t *testing.T) {
 				w := newWorld(t, &wire{answer: web.answer})
 				cfg := w.config()
 				cfg.MaxPages, cfg.HostConcurrency, cfg.Rules = limit, 2, anywhere
-				cfg.Politeness.LatencyFactor = politeness.NoLatencyFactor
+				cfg.Politeness.LatencyFactor = 0
 				w.seed(w.worker(cfg), web.seeds()...)
 				var runs sync.WaitGroup
 				for range workers {
@@ -255,7 +255,7 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 	}})
 	cfg := w.config()
 	cfg.HostConcurrency, cfg.Concurrency = 2, 8
-	cfg.Politeness.LatencyFactor = politeness.NoLatencyFactor
+	cfg.Politeness.LatencyFactor = 0
 	var seeds []string
 	for i := range 20 {
 		seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i), fmt.Sprintf("http://h%d.test/2", i))

@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
@@ -254,7 +253,7 @@ func TestCornersOnTheWire(t *testing.T) {
 		ConnectTo: []get.Rule{connectTo(t, "*.test="+server), connectTo(t, "*.example="+server)},
 	})
 	cfg.Rules, cfg.Sitemaps = anywhere, true
-	cfg.Politeness = politeness.Policy{Delay: 5 * time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 5 * time.Millisecond, RetryBase: time.Millisecond, Jitter: politeness.NoJitter}
+	cfg.Politeness = impatient(5 * time.Millisecond)
 	w.crawl(cfg, web.Seeds()...)
 	judge(t, w, web, testweb.Manners{})
 	if err := canaries.Err(); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
@@ -31,10 +30,7 @@ func TestOddAnswers(t *testing.T) {
 			})
 			cfg.Rules, cfg.Sitemaps, cfg.Text = anywhere, set&testweb.Sitemaps != 0, set&testweb.OddMarkup != 0
 			cfg.Feeds = set&testweb.Feeds != 0
-			cfg.Politeness = politeness.Policy{
-				Delay: time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
-				RetryBase: time.Millisecond, Jitter: politeness.NoJitter,
-			}
+			cfg.Politeness = impatient(time.Millisecond)
 			w.crawl(cfg, web.Seeds()...)
 			judge(t, w, web, testweb.Manners{})
 		})

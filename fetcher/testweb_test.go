@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
@@ -86,7 +85,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 		}
 		cfg := w.config()
 		cfg.Client, cfg.Rules = client, anywhere
-		cfg.Politeness.DeadAfter = politeness.NeverDead // a working host may fail often in a row
+		cfg.Politeness.DeadAfter = 0 // a working host may fail often in a row
 		w.seed(w.worker(cfg), web.Seeds()...)
 		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond))
 		w.crawlByTwo(cfg, web)

@@ -11,7 +11,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // TestTrapsAreRefused: a path that repeats itself and a calendar without end are not
@@ -29,7 +28,7 @@ func TestTrapsAreRefused(t *testing.T) {
 			"http://a.test/a/b/a/b/a/b/a/b/a/b/": page("not reached"),
 		}))
 		cfg := w.config()
-		cfg.Rules.Trap = trap.Limits{Year: 2026}
+		cfg.Rules.Trap.LastYear = 2031
 		w.crawl(cfg, "http://a.test/")
 		want := map[frontier.Reason]uint64{frontier.ReasonRepeats: 1, frontier.ReasonCalendar: 1}
 		if got := w.stats().Refused; !maps.Equal(got, want) {

@@ -98,11 +98,12 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}
+	rules := follow.Default(time.Now())
+	rules.Scope = canon.ScopeAny
 	m.crawl, err = fetcher.New(fetcher.Config{
-		Store: m.store, Client: client, Sink: m.files, Rules: follow.Rules{Scope: canon.ScopeAny},
+		Store: m.store, Client: client, Sink: m.files, Rules: rules,
 		Politeness: politeness.Policy{
-			Delay: politeness.NoDelay, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
-			RetryBase: time.Millisecond, DeadAfter: politeness.NeverDead,
+			BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond, RetryBase: time.Millisecond,
 		},
 		Concurrency: 4, Grace: time.Nanosecond,
 	})

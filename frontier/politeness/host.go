@@ -26,17 +26,19 @@ type Host struct {
 	backoffUntil time.Time // zero means none
 }
 
-// New returns a host without history. policy must be valid (Policy.WithDefaults).
-func New(policy Policy) *Host { return &Host{policy: policy.filled()} }
+// New returns a host without history. policy must be valid (Policy.Validate).
+func New(policy Policy) *Host { return &Host{policy: policy} }
+
+// SetPolicy replaces the policy. The history stays: Due follows the new delay at once. A back-off
+// that has begun ends as the old policy said.
+func (h *Host) SetPolicy(policy Policy) { h.policy = policy }
 
 // Delay returns the present minimum of the time between two starts. It is the longest of the
 // policy's delay, the crawl-delay up to its maximum, and LatencyFactor × the smoothed
 // latency up to MaxLatencyDelay.
 func (h *Host) Delay() time.Duration {
-	d := max(0, h.policy.Delay)
-	if h.policy.MaxCrawlDelay > 0 {
-		d = max(d, min(h.crawlDelay, h.policy.MaxCrawlDelay))
-	}
+	d := h.policy.Delay
+	d = max(d, min(h.crawlDelay, h.policy.MaxCrawlDelay))
 	if h.policy.LatencyFactor > 0 {
 		slow := min(h.policy.LatencyFactor*float64(h.latency), float64(MaxLatencyDelay))
 		d = max(d, time.Duration(slow))

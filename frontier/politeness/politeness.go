@@ -27,7 +27,6 @@
 package politeness
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -47,82 +46,66 @@ const (
 	DefaultDeadAfter     = 6
 )
 
-// Values that a Policy cannot express as zero, because zero is the default.
-const (
-	NoDelay         time.Duration = -1 // Policy.Delay: no delay between starts
-	NoCrawlDelay    time.Duration = -1 // Policy.MaxCrawlDelay: the crawl-delay of robots.txt is ignored
-	NoLatencyFactor float64       = -1 // Policy.LatencyFactor
-	NoJitter        float64       = -1 // Policy.Jitter
-	NeverDead       int           = -1 // Policy.DeadAfter
-)
-
 // MaxLatencyDelay bounds the part of the delay that comes from latency.
 const MaxLatencyDelay = 30 * time.Second
 
 // toBackoff is the number of incomplete answers in a row that begin a back-off.
 const toBackoff = 3
 
-// Policy configures politeness. The zero value is the default.
+// Policy configures politeness. Its values are plain: 0 is 0. The zero value has no delays, no
+// back-offs and no limits; a crawl of other people's hosts begins with Default.
 type Policy struct {
-	Delay         time.Duration // between two starts; 0 means DefaultDelay, NoDelay means none
-	MaxCrawlDelay time.Duration // a longer crawl-delay is reduced to this value; 0 means DefaultMaxCrawlDelay; see NoCrawlDelay
-	// LatencyFactor × the host's smoothed latency is the least time between two starts.
-	// 0 means DefaultLatencyFactor, or NoLatencyFactor if Delay is NoDelay. With 1, a host
-	// has about one request in flight, even if more are allowed at once.
+	Delay         time.Duration // between two starts; 0 means none
+	MaxCrawlDelay time.Duration // a longer crawl-delay is reduced to this value; 0 means that crawl-delay is ignored
+	// LatencyFactor × the host's smoothed latency is the least time between two starts. With 1,
+	// a host has about one request in flight, even if more are allowed at once. 0 means that
+	// latency has no effect.
 	LatencyFactor float64
-	BackoffBase   time.Duration // 0 means DefaultBackoffBase
-	BackoffMax    time.Duration // 0 means DefaultBackoffMax
-	Jitter        float64       // share by which back-offs and retries vary, below 1; 0 means DefaultJitter, NoJitter none
-	RetryBase     time.Duration // before the first retry of one URL; 0 means DefaultRetryBase
-	MaxRetryAfter time.Duration // a longer Retry-After is reduced to this value; 0 means DefaultMaxRetryAfter
-	DeadAfter     int           // failures in a row after which a host is dead; 0 means DefaultDeadAfter; see NeverDead
+	BackoffBase   time.Duration // the first back-off; 0 means that only Retry-After begins one
+	BackoffMax    time.Duration // the longest back-off and the longest wait of RetryIn; at least BackoffBase
+	Jitter        float64       // share by which back-offs and retries vary, from 0 to below 1
+	RetryBase     time.Duration // before the first retry of one URL
+	MaxRetryAfter time.Duration // a longer Retry-After is reduced to this value; 0 means that Retry-After is ignored
+	DeadAfter     int           // requests in a row without any answer after which a host is dead; 0 means never
 }
 
-// WithDefaults returns p with its zero values replaced by the defaults, and an error that
-// joins all faults of p.
-func (p Policy) WithDefaults() (Policy, error) {
+// Default returns the policy with the default values.
+func Default() Policy {
+	return Policy{
+		Delay: DefaultDelay, MaxCrawlDelay: DefaultMaxCrawlDelay, LatencyFactor: DefaultLatencyFactor,
+		BackoffBase: DefaultBackoffBase, BackoffMax: DefaultBackoffMax, Jitter: DefaultJitter,
+		RetryBase: DefaultRetryBase, MaxRetryAfter: DefaultMaxRetryAfter, DeadAfter: DefaultDeadAfter,
+	}
+}
+
+// Validate returns nil or an error that joins all faults of p.
+func (p Policy) Validate() error {
 	var errs []error
 	check := func(ok bool, name string, value any, want string) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("politeness: %s is %v, want %s", name, value, want))
 		}
 	}
-	check(p.Delay >= 0 || p.Delay == NoDelay, "Delay", p.Delay, "0 or more, or NoDelay")
-	check(p.MaxCrawlDelay >= 0 || p.MaxCrawlDelay == NoCrawlDelay, "MaxCrawlDelay", p.MaxCrawlDelay, "0 or more, or NoCrawlDelay")
-	check(p.LatencyFactor >= 0 && !math.IsInf(p.LatencyFactor, 1) || p.LatencyFactor == NoLatencyFactor,
-		"LatencyFactor", p.LatencyFactor, "0 or more, or NoLatencyFactor")
-	check(p.BackoffBase >= 0, "BackoffBase", p.BackoffBase, "0 or more")
-	check(p.BackoffMax >= 0, "BackoffMax", p.BackoffMax, "0 or more")
-	check(p.Jitter >= 0 && p.Jitter < 1 || p.Jitter == NoJitter, "Jitter", p.Jitter, "0 or more and below 1, or NoJitter")
-	check(p.RetryBase >= 0, "RetryBase", p.RetryBase, "0 or more")
-	check(p.MaxRetryAfter >= 0, "MaxRetryAfter", p.MaxRetryAfter, "0 or more")
-	check(p.DeadAfter >= 0 || p.DeadAfter == NeverDead, "DeadAfter", p.DeadAfter, "0 or more, or NeverDead")
-	p = p.filled()
-	check(p.BackoffBase <= p.BackoffMax, "BackoffBase", p.BackoffBase, fmt.Sprintf("at most BackoffMax, %v", p.BackoffMax))
-	return p, errors.Join(errs...)
-}
-
-func (p Policy) filled() Policy {
-	if p.LatencyFactor == 0 && p.Delay == NoDelay {
-		p.LatencyFactor = NoLatencyFactor
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Delay", p.Delay}, {"MaxCrawlDelay", p.MaxCrawlDelay}, {"BackoffBase", p.BackoffBase},
+		{"BackoffMax", p.BackoffMax}, {"RetryBase", p.RetryBase}, {"MaxRetryAfter", p.MaxRetryAfter},
+	} {
+		check(field.value >= 0, field.name, field.value, "0 or more")
 	}
-	p.Delay = cmp.Or(p.Delay, DefaultDelay)
-	p.MaxCrawlDelay = cmp.Or(p.MaxCrawlDelay, DefaultMaxCrawlDelay)
-	p.LatencyFactor = cmp.Or(p.LatencyFactor, DefaultLatencyFactor)
-	p.BackoffBase = cmp.Or(p.BackoffBase, DefaultBackoffBase)
-	p.BackoffMax = cmp.Or(p.BackoffMax, DefaultBackoffMax)
-	p.Jitter = cmp.Or(p.Jitter, DefaultJitter)
-	p.RetryBase = cmp.Or(p.RetryBase, DefaultRetryBase)
-	p.MaxRetryAfter = cmp.Or(p.MaxRetryAfter, DefaultMaxRetryAfter)
-	p.DeadAfter = cmp.Or(p.DeadAfter, DefaultDeadAfter)
-	return p
+	check(p.LatencyFactor >= 0 && !math.IsInf(p.LatencyFactor, 1), "LatencyFactor", p.LatencyFactor, "0 or more")
+	check(p.Jitter >= 0 && p.Jitter < 1, "Jitter", p.Jitter, "0 or more and below 1")
+	check(p.DeadAfter >= 0, "DeadAfter", p.DeadAfter, "0 or more")
+	check(p.BackoffBase <= p.BackoffMax, "BackoffBase", p.BackoffBase, fmt.Sprintf("at most BackoffMax, %v", p.BackoffMax))
+	return errors.Join(errs...)
 }
 
 // RetryIn returns how long a URL waits before its next attempt. After n ≥ 1 failed attempts,
 // this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The URL waits longer if the
 // host is not due at that time. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
-	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)
 }
 

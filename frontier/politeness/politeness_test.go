@@ -14,11 +14,11 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // middle is a random source that always returns 0.5, so that jitter changes nothing.
 func middle() float64 { return 0.5 }
 
-func TestWithDefaultsNamesEveryFault(t *testing.T) {
-	_, err := Policy{
+func TestValidateNamesEveryFault(t *testing.T) {
+	err := Policy{
 		Delay: -2, MaxCrawlDelay: -2, LatencyFactor: -2, BackoffBase: -1,
 		BackoffMax: -1, Jitter: 1, RetryBase: -1, MaxRetryAfter: -1, DeadAfter: -2,
-	}.WithDefaults()
+	}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -27,18 +27,49 @@ func TestWithDefaultsNamesEveryFault(t *testing.T) {
 			t.Errorf("%s is not named in %v", field, err)
 		}
 	}
-	if _, err := (Policy{BackoffBase: 2 * time.Hour}).WithDefaults(); err == nil {
+	p := Default()
+	if err := p.Validate(); err != nil {
+		t.Errorf("the default is not valid: %v", err)
+	}
+	if p.BackoffBase = 2 * time.Hour; p.Validate() == nil {
 		t.Error("BackoffBase beyond BackoffMax: no error")
 	}
-	p, err := Policy{}.WithDefaults()
-	if err != nil || p.Delay != DefaultDelay || p.LatencyFactor != DefaultLatencyFactor || p.DeadAfter != DefaultDeadAfter {
-		t.Errorf("the zero policy becomes %+v, %v, want the default values", p, err)
+	if err := (Policy{}).Validate(); err != nil {
+		t.Errorf("the zero policy is not valid: %v", err)
 	}
-	if p, err := (Policy{Delay: NoDelay}).WithDefaults(); err != nil || p.LatencyFactor != NoLatencyFactor {
-		t.Errorf("NoDelay becomes %+v, %v, want no latency factor", p, err)
+}
+
+// TestZeroPolicy: 0 is 0. A host with the zero policy never waits, and never dies.
+func TestZeroPolicy(t *testing.T) {
+	h := New(Policy{})
+	h.CrawlDelay(time.Minute)
+	for range 50 {
+		h.Start(epoch)
+		h.Answered(epoch, time.Minute, 429, time.Hour, middle)
+		h.Failed(epoch, middle)
+		if h.Due(epoch) != 0 || h.Delay() != 0 || h.Dead() {
+			t.Fatalf("due in %v, delay %v, dead %v, want none", h.Due(epoch), h.Delay(), h.Dead())
+		}
 	}
-	if p, err := (Policy{Delay: NoDelay, LatencyFactor: 2}).WithDefaults(); err != nil || p.LatencyFactor != 2 {
-		t.Errorf("NoDelay with latency factor 2 becomes %+v, %v, want this factor", p, err)
+	if got := (Policy{}).RetryIn(3, middle); got != 0 {
+		t.Errorf("RetryIn = %v, want 0", got)
+	}
+}
+
+// TestSetPolicy: a host with a history obeys a new policy at once.
+func TestSetPolicy(t *testing.T) {
+	h := New(Default())
+	h.CrawlDelay(20 * time.Second)
+	h.Start(epoch)
+	p := Default()
+	for _, c := range []struct {
+		delay, maxCrawlDelay, want time.Duration
+	}{{time.Second, time.Minute, 20 * time.Second}, {30 * time.Second, time.Minute, 30 * time.Second}, {time.Second, 0, time.Second}, {0, 0, 0}} {
+		p.Delay, p.MaxCrawlDelay = c.delay, c.maxCrawlDelay
+		h.SetPolicy(p)
+		if got := h.Due(epoch); got != c.want {
+			t.Errorf("delay %v, at most %v of the crawl-delay: due in %v, want %v", c.delay, c.maxCrawlDelay, got, c.want)
+		}
 	}
 }
 
@@ -49,16 +80,16 @@ func TestDelayIsTheLongest(t *testing.T) {
 		latency    time.Duration
 		want       time.Duration
 	}{
-		{Policy{}, 0, 0, time.Second},
-		{Policy{}, 5 * time.Second, 0, 5 * time.Second},
-		{Policy{}, 500 * time.Second, 0, time.Minute},
-		{Policy{MaxCrawlDelay: NoCrawlDelay}, 5 * time.Second, 0, time.Second},
-		{Policy{}, 0, 3 * time.Second, 3 * time.Second},
-		{Policy{LatencyFactor: 4}, 0, 3 * time.Second, 12 * time.Second},
-		{Policy{LatencyFactor: 4}, 0, time.Hour, MaxLatencyDelay},
-		{Policy{LatencyFactor: NoLatencyFactor}, 0, 3 * time.Second, time.Second},
-		{Policy{Delay: NoDelay}, 0, 3 * time.Second, 0},
-		{Policy{Delay: NoDelay}, 2 * time.Second, 0, 2 * time.Second},
+		{Default(), 0, 0, time.Second},
+		{Default(), 5 * time.Second, 0, 5 * time.Second},
+		{Default(), 500 * time.Second, 0, time.Minute},
+		{Policy{Delay: time.Second}, 5 * time.Second, 0, time.Second},
+		{Default(), 0, 3 * time.Second, 3 * time.Second},
+		{Policy{Delay: time.Second, LatencyFactor: 4}, 0, 3 * time.Second, 12 * time.Second},
+		{Policy{Delay: time.Second, LatencyFactor: 4}, 0, time.Hour, MaxLatencyDelay},
+		{Policy{Delay: time.Second}, 0, 3 * time.Second, time.Second},
+		{Policy{}, 0, 3 * time.Second, 0},
+		{Policy{MaxCrawlDelay: time.Minute}, 2 * time.Second, 0, 2 * time.Second},
 	} {
 		h := New(c.policy)
 		h.CrawlDelay(c.crawlDelay)
@@ -74,14 +105,14 @@ func TestDelayIsTheLongest(t *testing.T) {
 }
 
 func TestNewHostIsDue(t *testing.T) {
-	h := New(Policy{})
+	h := New(Default())
 	if !h.NextDue().IsZero() || h.Due(epoch) != 0 {
 		t.Errorf("a new host is due at %v, want at once", h.NextDue())
 	}
 }
 
 func TestLaterStartCounts(t *testing.T) {
-	h := New(Policy{})
+	h := New(Default())
 	h.Start(epoch)
 	h.Start(epoch.Add(700 * time.Millisecond)) // the request was sent later, because connecting took time
 	h.Start(epoch)
@@ -91,7 +122,7 @@ func TestLaterStartCounts(t *testing.T) {
 }
 
 func TestLatencyIsSmoothed(t *testing.T) {
-	h := New(Policy{Delay: time.Millisecond})
+	h := New(Policy{Delay: time.Millisecond, LatencyFactor: 1})
 	h.Answered(epoch, time.Second, 200, 0, middle)
 	h.Answered(epoch, 5*time.Second, 200, 0, middle)
 	if got := h.Delay(); got != 2*time.Second {
@@ -140,7 +171,7 @@ func TestWhatHappensToTheHost(t *testing.T) {
 		"resets with answers":     {[]event{broken, broken, answer(500, 0), broken, broken}, 0, 2},
 		"twelve times at the cap": {[]event{failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed}, time.Hour, 12},
 	} {
-		h, now := New(Policy{}), epoch
+		h, now := New(Default()), epoch
 		alive := strings.HasPrefix(name, "cut")
 		for _, happen := range c.events {
 			if until := h.BackoffUntil(); until.After(now) {
@@ -164,7 +195,7 @@ func TestWhatHappensToTheHost(t *testing.T) {
 // TestRequestsInFlightFailTogether: a fault that breaks all requests in flight at once
 // counts as one failure.
 func TestRequestsInFlightFailTogether(t *testing.T) {
-	h := New(Policy{})
+	h := New(Default())
 	for range 16 {
 		h.Failed(epoch, middle)
 	}
@@ -188,7 +219,9 @@ func TestRequestsInFlightFailTogether(t *testing.T) {
 }
 
 func TestHostDiesAfterFailures(t *testing.T) {
-	h, now := New(Policy{DeadAfter: 2}), epoch
+	p := Default()
+	p.DeadAfter = 2
+	h, now := New(p), epoch
 	for range 2 {
 		if h.Dead() {
 			t.Error("dead after less than 2 failures")
@@ -199,17 +232,18 @@ func TestHostDiesAfterFailures(t *testing.T) {
 	if !h.Dead() {
 		t.Error("not dead after 2 failures")
 	}
-	never := New(Policy{DeadAfter: NeverDead})
+	p.DeadAfter = 0
+	never := New(p)
 	for now := epoch; never.Failures() < 50; now = never.NextDue() {
 		never.Failed(now, middle)
 	}
 	if never.Dead() {
-		t.Error("dead despite NeverDead")
+		t.Error("dead although DeadAfter is 0")
 	}
 }
 
 func TestRetryIn(t *testing.T) {
-	p := Policy{}
+	p := Default()
 	for attempts, want := range []time.Duration{time.Second, time.Second, 4 * time.Second, 16 * time.Second, 64 * time.Second} {
 		if got := p.RetryIn(attempts, middle); got != want {
 			t.Errorf("RetryIn(%d) = %v, want %v", attempts, got, want)
@@ -226,14 +260,13 @@ func TestRetryIn(t *testing.T) {
 
 // policies draws a random valid policy.
 func policies(t *rapid.T) Policy {
-	p := Policy{
-		Delay:         rapid.SampledFrom([]time.Duration{NoDelay, 0, time.Millisecond, time.Second, time.Minute}).Draw(t, "delay"),
-		MaxCrawlDelay: rapid.SampledFrom([]time.Duration{NoCrawlDelay, 0, time.Second}).Draw(t, "max crawl-delay"),
-		LatencyFactor: rapid.SampledFrom([]float64{NoLatencyFactor, 0, 0.5, 10}).Draw(t, "latency factor"),
-		Jitter:        rapid.SampledFrom([]float64{NoJitter, 0, 0.9}).Draw(t, "jitter"),
-		DeadAfter:     rapid.SampledFrom([]int{NeverDead, 0, 1}).Draw(t, "dead after"),
-	}
-	if _, err := p.WithDefaults(); err != nil {
+	p := Default()
+	p.Delay = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Minute}).Draw(t, "delay")
+	p.MaxCrawlDelay = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "max crawl-delay")
+	p.LatencyFactor = rapid.SampledFrom([]float64{0, 0.5, 1, 10}).Draw(t, "latency factor")
+	p.Jitter = rapid.SampledFrom([]float64{0, 0.2, 0.9}).Draw(t, "jitter")
+	p.DeadAfter = rapid.SampledFrom([]int{0, 1, 6}).Draw(t, "dead after")
+	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -263,20 +296,19 @@ func happen(t *rapid.T, h *Host, now time.Time) {
 func TestStartsKeepTheirDistance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policies(t)
-		full, _ := p.WithDefaults()
 		h, now, last := New(p), epoch, time.Time{}
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "start") {
 				wait := h.Due(now)
-				if wait > max(full.BackoffMax, full.MaxRetryAfter, full.Delay, MaxLatencyDelay, full.MaxCrawlDelay) {
+				if wait > max(p.BackoffMax, p.MaxRetryAfter, p.Delay, MaxLatencyDelay, p.MaxCrawlDelay) {
 					t.Fatalf("due in %v, longer than every limit of the policy", wait)
 				}
 				now = now.Add(wait)
 				if h.Due(now) != 0 || h.NextDue().After(now) {
 					t.Fatalf("the host is not due after the wait that Due returned")
 				}
-				if !last.IsZero() && now.Sub(last) < max(full.Delay, 0) {
-					t.Fatalf("starts %v apart, want at least the policy's delay %v", now.Sub(last), full.Delay)
+				if !last.IsZero() && now.Sub(last) < p.Delay {
+					t.Fatalf("starts %v apart, want at least the policy's delay %v", now.Sub(last), p.Delay)
 				}
 				if !last.IsZero() && now.Sub(last) < h.Delay() {
 					t.Fatalf("starts %v apart, want at least the host's delay %v", now.Sub(last), h.Delay())
@@ -328,7 +360,7 @@ func TestBlobRoundTrip(t *testing.T) {
 }
 
 func TestUnmarshalRefuses(t *testing.T) {
-	good, _ := New(Policy{}).MarshalBinary()
+	good, _ := New(Default()).MarshalBinary()
 	for _, b := range [][]byte{nil, {}, {2, 0, 0, 0, 0}, good[:len(good)-1], append(good, 0), {1, 0, 0, 200, 1, 0}, {1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 0, 0, 0}} {
 		h := New(Policy{Delay: time.Minute})
 		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrBlob) {
@@ -343,7 +375,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h := New(Policy{})
+		h := New(Default())
 		if h.UnmarshalBinary(b) == nil && (h.Delay() < DefaultDelay || h.Delay() > time.Minute) {
 			t.Errorf("UnmarshalBinary(%x): delay %v, want %v to 1m", b, h.Delay(), DefaultDelay)
 		}
@@ -351,7 +383,7 @@ func FuzzUnmarshal(f *testing.F) {
 }
 
 func BenchmarkHost(b *testing.B) {
-	h, now := New(Policy{}), epoch
+	h, now := New(Default()), epoch
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(h.Due(now))

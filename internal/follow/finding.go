@@ -62,10 +62,10 @@ type Finding struct {
 // Setting returns the setting of a rule, as it is shown to users, or "".
 func (r *Rules) Setting(rule Rule) string {
 	switch {
-	case rule == Depth && r.MaxDepth != 0:
-		return fmt.Sprintf("--max-depth %d", r.maxDepth())
+	case rule == Depth && r.MaxDepth < NoLimit:
+		return fmt.Sprintf("--max-depth %d", r.MaxDepth)
 	case rule == Hops:
-		return fmt.Sprintf("at most %d redirects in a row", r.maxHops())
+		return fmt.Sprintf("at most %d redirects in a row", r.MaxHops)
 	case rule == Scope:
 		return "--scope " + r.Scope.String()
 	case rule == Domain:
@@ -78,9 +78,9 @@ func (r *Rules) Setting(rule Rule) string {
 func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Finding, error) {
 	switch rule {
 	case Depth:
-		return atMost(Depth, frontier.ReasonDepth, link.Depth, r.maxDepth()), nil
+		return atMost(Depth, frontier.ReasonDepth, link.Depth, r.MaxDepth), nil
 	case Hops:
-		return atMost(Hops, frontier.ReasonHops, link.Hops, r.maxHops()), nil
+		return atMost(Hops, frontier.ReasonHops, link.Hops, r.MaxHops), nil
 	case Scope:
 		return r.scope(ctx, link, crawl)
 	case Port:

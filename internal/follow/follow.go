@@ -15,28 +15,31 @@ package follow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"regexp"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// SeedsOnly is the value of Rules.MaxDepth with which no link is followed.
-const SeedsOnly = -1
-
 // DefaultMaxHops is the default of Rules.MaxHops.
 const DefaultMaxHops = 5
 
-// Rules say which links are followed. With the zero value, a crawl follows every link to
-// the hosts of its seeds.
+// NoLimit is the largest depth of an item. As Rules.MaxDepth it refuses no link.
+const NoLimit = math.MaxUint16
+
+// Rules say which links are followed. Their values are plain: 0 is 0. With the zero value, a crawl
+// follows no link.
 type Rules struct {
 	Scope    canon.ScopeMode
 	Include  []*regexp.Regexp // if there are any, at least one must match the canonical URL
 	Exclude  []*regexp.Regexp // none may match; wins over Include
-	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
-	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
-	Trap     trap.Limits      // limits for the form of a URL; package fetcher replaces a Year of 0 by this year
+	MaxDepth int              // links away from a seed; 0 means that no link is followed, NoLimit that all are
+	MaxHops  int              // redirects in a row; 0 means that none is followed
+	Trap     trap.Limits      // limits for the form of a URL
 	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled.
 	// The hosts of seeds count, but are always crawled. Other hosts are crawled in the
 	// order in which links to them are found. 0 means no limit. With canon.ScopeHost
@@ -44,24 +47,21 @@ type Rules struct {
 	MaxHosts uint64
 }
 
-// NoLimit is the largest depth of an item. As a limit it refuses no link.
-const NoLimit = math.MaxUint16
-
-func (r *Rules) maxDepth() int {
-	switch r.MaxDepth {
-	case 0:
-		return NoLimit
-	case SeedsOnly:
-		return 0
-	}
-	return min(r.MaxDepth, NoLimit)
+// Default returns the default rules at a time: a crawl follows every link to the hosts of its seeds.
+func Default(now time.Time) Rules {
+	return Rules{MaxDepth: NoLimit, MaxHops: DefaultMaxHops, Trap: trap.Default(now)}
 }
 
-func (r *Rules) maxHops() int {
-	if r.MaxHops == 0 {
-		return DefaultMaxHops
+// Validate returns nil or an error that names every fault.
+func (r *Rules) Validate() error {
+	var errs []error
+	if r.MaxDepth < 0 || r.MaxDepth > NoLimit {
+		errs = append(errs, fmt.Errorf("follow: MaxDepth is %d, want 0 to %d", r.MaxDepth, NoLimit))
 	}
-	return r.MaxHops
+	if r.MaxHops < 0 {
+		errs = append(errs, fmt.Errorf("follow: MaxHops is %d, want 0 or more", r.MaxHops))
+	}
+	return errors.Join(append(errs, r.Trap.Validate())...)
 }
 
 // BoundsHosts reports whether the hosts of a domain are limited.

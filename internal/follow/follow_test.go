@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -45,9 +46,11 @@ func parse(t testing.TB, raw string) canon.URL {
 	return url
 }
 
+var in2026 = time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+
 // strict has rules of every kind that Judge applies.
 var strict = Rules{
-	MaxDepth: 2, MaxHops: 1, Trap: trap.Limits{Year: 2026},
+	MaxDepth: 2, MaxHops: 1, Trap: trap.Default(in2026),
 	Exclude: []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}, Include: []*regexp.Regexp{regexp.MustCompile("/docs/")},
 }
 
@@ -90,8 +93,8 @@ func TestUnknownDepth(t *testing.T) {
 	for _, c := range []struct {
 		most int
 		want Answer
-	}{{SeedsOnly, Refuses}, {0, Passes}, {1, Depends}, {NoLimit, Passes}} {
-		rules := Rules{MaxDepth: c.most}
+	}{{0, Refuses}, {1, Depends}, {NoLimit, Passes}} {
+		rules := Rules{MaxDepth: c.most, MaxHops: 5}
 		trace, err := rules.Trace(t.Context(), &Link{URL: parse(t, "http://h.example/"), Depth: Unknown, Hops: Unknown}, world{})
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +153,7 @@ func TestCrawlFails(t *testing.T) {
 // TestJudgeAllocatesNothing: Judge does not allocate, because a worker judges
 // thousands of links a second.
 func TestJudgeAllocatesNothing(t *testing.T) {
-	rules := Rules{Trap: trap.Limits{Year: 2026}}
+	rules := Default(in2026)
 	link := Link{URL: parse(t, "http://h.example/docs/1?a=b"), Depth: 1}
 	var crawl Crawl = world{}
 	if n := testing.AllocsPerRun(100, func() { _, _ = rules.Judge(t.Context(), &link, crawl) }); n > 0 {

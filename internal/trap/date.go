@@ -18,8 +18,8 @@ const lastPlainYear = 2199
 // writtenIn is the year in which this code was written. A clock that shows an earlier year is wrong.
 const writtenIn = 2026
 
-// ThisYear returns a value for Limits.Year: the year of the time now. If this year is before
-// writtenIn, the clock is wrong, and ThisYear returns writtenIn. With the year of that clock,
+// ThisYear returns the year of the time now, from which Limits.LastYear is computed. If this year is
+// before writtenIn, the clock is wrong, and ThisYear returns writtenIn. With the year of that clock,
 // most dates would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 

@@ -14,7 +14,7 @@ import (
 // after 2031 are refused. Each source names a report of a crawler that followed such a calendar
 // without end, the program that makes such URLs, or an archive or a catalogue that has them.
 func TestDates(t *testing.T) {
-	l := limits(t, trap.Limits{Year: 2026})
+	l := limits(t, trap.Default(in2026))
 	for _, test := range []struct{ url, source string }{
 		// Endless calendars.
 		{"/index.php?journal=rcci&op=statistics&page=about&statisticsYear=7749", "github.com/yasserg/crawler4j/issues/31 (Open Journal Systems)"},
@@ -147,7 +147,7 @@ func TestDates(t *testing.T) {
 // TestCalendarsEnd: a crawl that follows the links of a calendar to the next, or the previous,
 // year, month, week or day meets a refused URL.
 func TestCalendarsEnd(t *testing.T) {
-	l := limits(t, trap.Limits{Year: 2026})
+	l := limits(t, trap.Default(in2026))
 	now := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	for _, calendar := range []struct {
 		form                       string // of time.Format; S is the time in seconds, M in milliseconds
@@ -189,7 +189,7 @@ func FuzzDates(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l := &trap.Limits{Year: 2026, MaxURL: trap.NoLimit, MaxRepeats: trap.NoLimit, MaxParams: trap.NoLimit}
+		l := &trap.Limits{LastYear: 2031}
 		if reason, words := l.Judge(url); (reason == "") != (words == "") || reason != "" && !strings.ContainsAny(path, "0123456789") {
 			t.Errorf("Judge(%q) = %q, %q", url, reason, words)
 		}

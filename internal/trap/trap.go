@@ -6,16 +6,16 @@
 package trap
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// The defaults of Limits.
+// The defaults of Limits. DefaultMaxAhead is the number of years after this year.
 const (
 	DefaultMaxURL     = 2048
 	DefaultMaxRepeats = 4
@@ -23,21 +23,21 @@ const (
 	DefaultMaxAhead   = 5
 )
 
-// NoLimit switches a limit off.
-const NoLimit = -1
-
-// Limits are limits for the form of a URL. A zero field means its default, except Year.
-// NoLimit disables a limit.
+// Limits are limits for the form of a URL. A limit of 0 means that there is none.
 type Limits struct {
 	MaxURL     int // bytes of the canonical URL
 	MaxRepeats int // times that one path segment may occur
 	MaxParams  int // parameters of the query
-	// MaxAhead limits dates: a date in the URL may be at most MaxAhead years after Year. If the
-	// URL names a calendar, dates before 1900 are refused as well. A number is a date only if
-	// its name, the path or its form says so: year=2032, date=20320501, /calendar/2032/05,
-	// /2032/05/01.
-	MaxAhead int
-	Year     int // this year; 0 means that no date is refused
+	// LastYear is the latest year of a date in the URL. If the URL names a calendar, dates before
+	// 1900 are refused as well. A number is a date only if its name, the path or its form says so:
+	// year=2032, date=20320501, /calendar/2032/05, /2032/05/01. It is a year and not a number of
+	// years from now, because this package reads no clock; see ThisYear.
+	LastYear int
+}
+
+// Default returns the default limits at a time.
+func Default(now time.Time) Limits {
+	return Limits{MaxURL: DefaultMaxURL, MaxRepeats: DefaultMaxRepeats, MaxParams: DefaultMaxParams, LastYear: ThisYear(now) + DefaultMaxAhead}
 }
 
 // Validate returns nil or an error that names every fault.
@@ -46,9 +46,9 @@ func (l Limits) Validate() error {
 	for _, limit := range []struct {
 		name  string
 		value int
-	}{{"MaxURL", l.MaxURL}, {"MaxRepeats", l.MaxRepeats}, {"MaxParams", l.MaxParams}, {"MaxAhead", l.MaxAhead}} {
-		if limit.value < NoLimit {
-			errs = append(errs, fmt.Errorf("trap: %s is %d, want NoLimit or more", limit.name, limit.value))
+	}{{"MaxURL", l.MaxURL}, {"MaxRepeats", l.MaxRepeats}, {"MaxParams", l.MaxParams}, {"LastYear", l.LastYear}} {
+		if limit.value < 0 {
+			errs = append(errs, fmt.Errorf("trap: %s is %d, want 0 or more", limit.name, limit.value))
 		}
 	}
 	return errors.Join(errs...)
@@ -58,21 +58,19 @@ func (l Limits) Validate() error {
 // if the URL is not refused.
 func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	path, query, _ := strings.Cut(url.Path(), "?")
-	longest, often := cmp.Or(l.MaxURL, DefaultMaxURL), cmp.Or(l.MaxRepeats, DefaultMaxRepeats)
-	params, ahead := cmp.Or(l.MaxParams, DefaultMaxParams), cmp.Or(l.MaxAhead, DefaultMaxAhead)
 	switch {
-	case longest != NoLimit && len(url.String()) > longest:
-		return frontier.ReasonTooLong, fmt.Sprintf("longer than %d bytes", longest)
-	case often != NoLimit && repeats(path) > often:
-		return frontier.ReasonRepeats, fmt.Sprintf("one path segment more than %d times", often)
-	case params != NoLimit && query != "" && strings.Count(query, "&") >= params:
-		return frontier.ReasonParams, fmt.Sprintf("more than %d parameters", params)
+	case l.MaxURL > 0 && len(url.String()) > l.MaxURL:
+		return frontier.ReasonTooLong, fmt.Sprintf("longer than %d bytes", l.MaxURL)
+	case l.MaxRepeats > 0 && repeats(path) > l.MaxRepeats:
+		return frontier.ReasonRepeats, fmt.Sprintf("one path segment more than %d times", l.MaxRepeats)
+	case l.MaxParams > 0 && query != "" && strings.Count(query, "&") >= l.MaxParams:
+		return frontier.ReasonParams, fmt.Sprintf("more than %d parameters", l.MaxParams)
 	}
-	if ahead == NoLimit || l.Year == 0 {
+	if l.LastYear == 0 {
 		return "", ""
 	}
-	if year := dateOutside(url.Path(), l.Year+ahead); year != 0 {
-		return frontier.ReasonCalendar, fmt.Sprintf("a date of %d, outside %d to %d", year, firstYear, l.Year+ahead)
+	if year := dateOutside(url.Path(), l.LastYear); year != 0 {
+		return frontier.ReasonCalendar, fmt.Sprintf("a date of %d, outside %d to %d", year, firstYear, l.LastYear)
 	}
 	return "", ""
 }

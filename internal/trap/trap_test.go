@@ -3,11 +3,14 @@ package trap_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
+
+var in2026 = time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 
 func parse(t testing.TB, text string) canon.URL {
 	t.Helper()
@@ -36,7 +39,7 @@ func limits(t testing.TB, l trap.Limits) *trap.Limits {
 }
 
 func TestJudgeURLs(t *testing.T) {
-	l := limits(t, trap.Limits{Year: 2026})
+	l := limits(t, trap.Default(in2026))
 	for _, test := range []struct {
 		url  string
 		want frontier.Reason
@@ -71,9 +74,7 @@ func TestEachReasonHasAFlag(t *testing.T) {
 }
 
 func TestNoLimit(t *testing.T) {
-	l := limits(t, trap.Limits{
-		MaxURL: trap.NoLimit, MaxRepeats: trap.NoLimit, MaxParams: trap.NoLimit, MaxAhead: trap.NoLimit, Year: 2026,
-	})
+	l := limits(t, trap.Limits{})
 	url := "http://a.test/" + strings.Repeat("a/", 2000) + "9999/12?" + strings.Repeat("a&", 100)
 	if got, _ := l.Judge(parse(t, url)); got != "" {
 		t.Errorf("Judge without limits refuses the URL for %q", got)
@@ -81,14 +82,14 @@ func TestNoLimit(t *testing.T) {
 }
 
 func TestFaultsAreNamed(t *testing.T) {
-	err := trap.Limits{MaxURL: -2, MaxAhead: -3}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "MaxURL is -2") || !strings.Contains(err.Error(), "MaxAhead is -3") {
+	err := trap.Limits{MaxURL: -2, LastYear: -3}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "MaxURL is -2") || !strings.Contains(err.Error(), "LastYear is -3") {
 		t.Errorf("Validate() = %v, want both faults", err)
 	}
 }
 
 func BenchmarkJudge(b *testing.B) {
-	l := limits(b, trap.Limits{Year: 2026})
+	l := limits(b, trap.Default(in2026))
 	url := parse(b, "https://www.example.org/2026/11/news/some-long-title-of-an-article?page=2&lang=en")
 	for b.Loop() {
 		if reason, _ := l.Judge(url); reason != "" {

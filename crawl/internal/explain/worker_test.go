@@ -87,14 +87,16 @@ func (all records) fingerprint(url string) (print bloomstore.Fingerprint) {
 // explains them again. The first explanation must say what the crawl then does.
 func TestWorkerAgrees(t *testing.T) {
 	docs, pdf := []*regexp.Regexp{regexp.MustCompile("/docs/")}, []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}
-	for name, rules := range map[string]follow.Rules{
-		"default":    {},
-		"subdomains": {Scope: canon.ScopeSubdomains, MaxDepth: 1},
-		"domain":     {Scope: canon.ScopeDomain, Exclude: pdf},
-		"any":        {Scope: canon.ScopeAny, Include: docs, Exclude: pdf},
-		"include":    {Scope: canon.ScopeAny, Include: docs},
-		"seeds only": {MaxDepth: follow.SeedsOnly},
+	for name, set := range map[string]func(*follow.Rules){
+		"default":    func(*follow.Rules) {},
+		"subdomains": func(r *follow.Rules) { r.Scope, r.MaxDepth = canon.ScopeSubdomains, 1 },
+		"domain":     func(r *follow.Rules) { r.Scope, r.Exclude = canon.ScopeDomain, pdf },
+		"any":        func(r *follow.Rules) { r.Scope, r.Include, r.Exclude = canon.ScopeAny, docs, pdf },
+		"include":    func(r *follow.Rules) { r.Scope, r.Include = canon.ScopeAny, docs },
+		"seeds only": func(r *follow.Rules) { r.MaxDepth = 0 },
 	} {
+		rules := follow.Default(time.Now())
+		set(&rules)
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { agree(t, rules) }) })
 	}
 }
@@ -110,7 +112,7 @@ func agree(t *testing.T, rules follow.Rules) {
 	}
 	store, written := frontiertest.NewMemory(frontiertest.MemoryConfig{}), records{}
 	worker, err := fetcher.New(fetcher.Config{Store: store, Scope: store, Client: client, Canon: canonicalizer, Sink: written,
-		Rules: rules, Politeness: politeness.Policy{Jitter: politeness.NoJitter}})
+		Rules: rules, Politeness: politeness.Default()})
 	if err != nil {
 		t.Fatal(err)
 	}
