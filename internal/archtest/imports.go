@@ -29,7 +29,7 @@ var public = []string{
 	"events/sinks", "events/webhook",
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/webhook",
 	"fetcher", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
-	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/politeness", "frontier/redisstore",
+	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore",
 	"sizing",
 }
 

@@ -1,0 +1,139 @@
+// Package policy has the settings of a crawl that may change while it runs.
+//
+// A Policy is an immutable value: which links are followed, how polite the crawl is, its limits,
+// and the settings that differ for some hosts. A Live holds the present one. The worker and the
+// stores read it at each decision, so a new Policy counts from the next request, the next link and
+// the next offer on. What must be consistent within one page is read once per page.
+//
+// The values are plain: 0 is 0, and the comment of a field says where 0 means that there is no limit.
+// Package policy parses no settings and has no part in their storage (package crawl). It does no I/O
+// and reads no clock.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/follow"
+)
+
+// Rules say which links are followed. Their Scope must be the same in each Policy of a crawl, because
+// the store has the scope keys of its seeds.
+type Rules = follow.Rules
+
+// NoLimit is the value of Rules.MaxDepth with which all links are followed.
+const NoLimit = follow.NoLimit
+
+// DefaultRules returns the default of Policy.Rules at a time.
+func DefaultRules(now time.Time) Rules { return follow.Default(now) }
+
+// Policy has the settings that may change while a crawl runs. It must not be changed after Live.Store,
+// nor may its slices and maps.
+type Policy struct {
+	Version uint64 // rises with each change; the policy with which a crawl begins has 0
+
+	Rules Rules // which links are followed
+
+	Politeness      politeness.Policy
+	HostConcurrency int  // requests to one host at once; at least 1
+	IgnoreRobots    bool // robots.txt is not requested
+	Retries         int  // attempts after a failed first attempt
+
+	MaxPages  uint64 // answers in the whole crawl; 0 means no limit
+	MaxQueued uint64 // URLs that are queued at once, for a store that many workers share; 0 means no limit
+	// MaxPerHost is the maximum number of items added to one host over the whole crawl; 0 means no limit.
+	MaxPerHost uint64
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
+	SeedsUnlimited bool
+
+	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
+	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
+	Sitemaps bool
+	// Feeds reads RSS and Atom feeds as pages: it queues the pages to which their items link, and
+	// the feeds to which pages link. A feed that was queued as a sitemap is read as a sitemap.
+	Feeds bool
+	// Assets also queues what pages embed: images, styles, scripts. The client of the worker must
+	// accept their content types.
+	Assets bool
+
+	// CheckExternal checks each link that leads out of the scope once: whether its URL answers. The
+	// record of a check has its result. Links with rel=nofollow, and those that Rules.Exclude
+	// matches, are not checked. With Rules.Scope canon.ScopeAny no link leads out.
+	CheckExternal bool
+	MaxExternal   uint64 // URLs that are checked in the whole crawl; 0 means no limit
+
+	// Header is sent with each request, in place of headers of the worker's client with the same
+	// name. A User-Agent also selects the rules of robots.txt. nil means none.
+	Header map[string][]string
+
+	Hosts Hosts // settings that differ for some hosts
+}
+
+// Default returns the default policy at a time: it follows every link to the hosts of the seeds, with the
+// default politeness.
+func Default(now time.Time) *Policy {
+	return &Policy{Rules: follow.Default(now), Politeness: politeness.Default(), HostConcurrency: 1, Retries: 3}
+}
+
+// Validate returns nil or an error that names every fault of p.
+func (p *Policy) Validate() error {
+	errs := []error{p.Politeness.Validate(), p.Rules.Validate()}
+	if p.HostConcurrency < 1 {
+		errs = append(errs, fmt.Errorf("policy: HostConcurrency is %d, want 1 or more", p.HostConcurrency))
+	}
+	if p.Retries < 0 {
+		errs = append(errs, fmt.Errorf("policy: Retries is %d, want 0 or more", p.Retries))
+	}
+	return errors.Join(errs...)
+}
+
+// Host has the settings of one host key.
+type Host struct {
+	Politeness   politeness.Policy
+	Concurrency  int                 // requests at once
+	IgnoreRobots bool                // robots.txt is not requested
+	Header       map[string][]string // sent with each request; see Policy.Header
+	// MaxItems is the maximum number of items added over the whole crawl; 0 means no limit.
+	MaxItems uint64
+	// UnlessSeed says that MaxItems does not hold if the host is that of a seed (see frontier.SeedHost).
+	UnlessSeed bool
+}
+
+// Host returns the settings of a host key. A host key of checks (see frontier.CheckHost) has those of
+// its domain, with one request at a time, at most one in frontier.CheckDelay. It has no maximum number
+// of items, and is never given up, because its hosts differ.
+func (p *Policy) Host(key string) Host {
+	plain, isCheck := frontier.Checked(key)
+	h := Host{
+		Politeness: p.Politeness, Concurrency: p.HostConcurrency, IgnoreRobots: p.IgnoreRobots, Header: p.Header,
+		MaxItems: p.MaxPerHost, UnlessSeed: p.SeedsUnlimited,
+	}
+	if own := p.Hosts.Find(plain); own != nil {
+		own.apply(&h)
+	}
+	if isCheck {
+		h.Concurrency, h.MaxItems, h.UnlessSeed = 1, 0, false
+		h.Politeness.Delay, h.Politeness.DeadAfter = max(h.Politeness.Delay, frontier.CheckDelay), 0
+	}
+	return h
+}
+
+// Live holds the present policy of a crawl. It is safe for concurrent use.
+type Live struct{ present atomic.Pointer[Policy] }
+
+// NewLive returns a Live that holds p.
+func NewLive(p *Policy) *Live {
+	l := new(Live)
+	l.Store(p)
+	return l
+}
+
+// Load returns the present policy.
+func (l *Live) Load() *Policy { return l.present.Load() }
+
+// Store replaces the policy, which must be valid.
+func (l *Live) Store(p *Policy) { l.present.Store(p) }
