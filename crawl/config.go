@@ -79,8 +79,8 @@ type Config struct {
 	Bandwidth     int64         // bytes of answers per second that this process receives, on average; 0 means no limit
 	CheckExternal bool          // check each link that leads out of the scope once: see fetcher.Config
 	MaxExternal   int           // most URLs that are checked in the whole crawl, or NoLimit; 0 means 10,000
-	Retries       int           // further attempts after the first one has failed; 0 means 3, fetcher.NoRetries means none
-	Grace         time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
+	Retries       int           // further attempts after the first one has failed; 0 means 3, NoLimit means none
+	Grace         time.Duration // time for requests under way when Run is stopped; 0 means 30 s, NoDelay means none
 	Backoff       time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax    time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
 	DeadAfter     int           // failures in a row after which a host is given up; 0 means politeness.DefaultDeadAfter, NoLimit means never

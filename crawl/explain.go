@@ -18,12 +18,12 @@ import (
 // explain implements Handle.Explain. The allowed addresses are a setting of a run, so
 // explain checks the addresses of the URL's host only while the crawl runs.
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
-	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
+	rules, now := ses.policy.Host, time.Now()
 	sources := explain.Sources{
 		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
 		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
-			return ses.locate(ctx, url, host, rules(host).ProductToken(ses.client.UserAgent()), now)
+			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.client.UserAgent()), now)
 		},
 		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },

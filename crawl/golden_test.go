@@ -69,7 +69,7 @@ func TestStoredSettings(t *testing.T) {
 		if err := p.settings().Compare(q.settings()); err != nil {
 			t.Errorf("%s: the adopted settings differ from the stored ones: %v", name, err)
 		}
-		if q.hosts.match("x.a.test") == nil && len(c.Hosts) > 0 {
+		if q.policy.Hosts.Find("x.a.test") == nil && len(c.Hosts) > 0 {
 			t.Errorf("%s: the adopted settings of hosts match no host, want a match for x.a.test", name)
 		}
 	}

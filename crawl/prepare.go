@@ -23,6 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
@@ -35,13 +36,12 @@ import (
 type plan struct {
 	Config
 	stored frontier.Settings // nil means a new crawl
-	hosts  hostTable
 	rules  follow.Rules
 	exact  *exact.Rules
 	window exact.Windows
 	canon  *canon.Canonicalizer
 	fields *fields.Rules
-	policy politeness.Policy
+	policy *policy.Policy // with which the run begins
 	client *get.Client
 	sizes  crash.Sizes // sizes that a test has set
 	// overrides are the values that differ from the crawl's defaults of later runs.
@@ -71,8 +71,7 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
 		errs = append(errs, json.Unmarshal([]byte(text), &p.Hosts))
 	}
-	p.hosts = newHostTable(p.Hosts)
-	errs = append(errs, p.hosts.check())
+	errs = append(errs, checkHosts(p.Hosts))
 	p.Agent = cmp.Or(p.Agent, cmp.Or(stored[tokenSetting], "crawler")+"/"+Version())
 	p.Memory = cmp.Or(p.Memory, defaultMemory)
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
@@ -86,8 +85,8 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
-	p.setPolicy()
 	errs = append(errs, p.prepareEvents(), p.parseRules(), p.parseExact(), p.parseCanon(), p.parseFields(), p.newClient())
+	p.setPolicy()
 	return p, errors.Join(errs...)
 }
 
@@ -115,6 +114,7 @@ const (
 	defaultMemory = 128 << 20
 	defaultGrace  = 30 * time.Second
 
+	defaultRetries     = 3
 	defaultMaxExternal = 10_000
 )
 
@@ -203,14 +203,23 @@ func (p *plan) parseFields() (err error) {
 	return nil
 }
 
+// setPolicy makes the policy of plain values. It must be called after parseRules.
 func (p *plan) setPolicy() {
 	f := p.Fixed
-	p.policy = politeness.Default()
-	p.policy.Delay, p.policy.MaxCrawlDelay, p.policy.LatencyFactor = max(f.Delay, 0), max(f.MaxCrawlDelay, 0), max(f.LatencyFactor, 0)
-	p.policy.BackoffBase, p.policy.BackoffMax = cmp.Or(p.Backoff, p.policy.BackoffBase), cmp.Or(p.BackoffMax, p.policy.BackoffMax)
-	p.policy.DeadAfter = max(cmp.Or(p.DeadAfter, p.policy.DeadAfter), 0)
+	polite := politeness.Default()
+	polite.Delay, polite.MaxCrawlDelay, polite.LatencyFactor = max(f.Delay, 0), max(f.MaxCrawlDelay, 0), max(f.LatencyFactor, 0)
+	polite.BackoffBase, polite.BackoffMax = cmp.Or(p.Backoff, polite.BackoffBase), cmp.Or(p.BackoffMax, polite.BackoffMax)
+	polite.DeadAfter = max(cmp.Or(p.DeadAfter, polite.DeadAfter), 0)
 	if f.Delay == NoDelay {
-		p.policy.LatencyFactor = 0
+		polite.LatencyFactor = 0
+	}
+	p.policy = &policy.Policy{
+		Rules: p.rules, Politeness: polite, HostConcurrency: f.HostConcurrency, IgnoreRobots: f.Robots == "ignore",
+		Retries:  max(cmp.Or(p.Retries, defaultRetries), 0),
+		MaxPages: p.MaxPages, MaxQueued: p.MaxQueued, MaxPerHost: p.maxPerHost(), SeedsUnlimited: f.MaxPerHost == LinkedHosts,
+		Sitemaps: f.Sitemaps == On, Feeds: f.Feeds == On, Assets: f.Assets == On,
+		CheckExternal: p.CheckExternal, MaxExternal: limit(cmp.Or(p.MaxExternal, defaultMaxExternal)),
+		Hosts: hostTable(p.Hosts),
 	}
 }
 
@@ -235,7 +244,7 @@ func (p *plan) newClient() (err error) {
 	if c.HeaderTimeout > 0 {
 		c.HeaderTimeout = min(c.HeaderTimeout, cmp.Or(c.Timeout, get.DefaultTimeout))
 	}
-	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, p.hosts.concurrency(), 2)
+	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, mostConcurrency(p.Hosts), 2)
 	c.Capture = p.Records.Save != "none"
 	if p.client, err = get.New(c); err != nil {
 		return err
@@ -300,7 +309,7 @@ func (p *plan) engineConfig() *engine.Config {
 		Settings: p.settings(), Stored: p.stored,
 		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
 		FilterCapacity: f.FilterCapacity, FPR: f.FPR, Growth: growth,
-		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: p.maxPerHost(), SeedsUnlimited: f.MaxPerHost == LinkedHosts, Hosts: p.hosts.limits,
+		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: p.maxPerHost(), SeedsUnlimited: f.MaxPerHost == LinkedHosts, Hosts: p.hostLimits,
 		MaxQueued: p.MaxQueued, Partitions: f.Partitions, Wait: p.Wait, Worker: p.Worker,
 		Rows:    f.Sink == sinkPostgres,
 		CDC:     f.CDC == On,

@@ -20,7 +20,6 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/jsonl"
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -66,7 +65,7 @@ func TestEventsHaveSchema(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(answerOfEachKind))
 	t.Cleanup(web.Close)
 	c := config(t, web.URL+"/")
-	c.Fixed.Scope, c.Retries, c.Text, c.Records.Save = "any", fetcher.NoRetries, true, "all"
+	c.Fixed.Scope, c.Retries, c.Text, c.Records.Save = "any", crawl.NoLimit, true, "all"
 	c.Requests, c.Backoff = get.Config{AllowNet: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, time.Millisecond
 	c.Fields = []crawl.FieldGroup{{Fields: []string{"heading=title", "price=.price | required"}}}
 	c.OnPage = func(_ context.Context, page *crawl.Page) error {

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // session is an open crawl: its frontier and its outputs, and a worker unless it only looks.
@@ -61,14 +61,11 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 	ses.worker, err = fetcher.New(fetcher.Config{
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
-		SeedOrigins: purpose == engine.Steer, SeedHosts: p.Fixed.MaxPerHost == LinkedHosts,
-		Store: opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
-		Sitemaps: p.Fixed.Sitemaps == On, Feeds: p.Fixed.Feeds == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
-		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
+		SeedOrigins: purpose == engine.Steer,
+		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
+		Policy: policy.NewLive(p.policy).Load, Exact: p.exact, Memory: p.Memory, Archive: ses.archive(),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
-		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
-		CheckExternal: p.CheckExternal, MaxExternal: limit(cmp.Or(p.MaxExternal, defaultMaxExternal)),
-		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
+		Rate: p.Rate, Bandwidth: p.Bandwidth, Grace: requestGrace(p.Grace),
 		Edges: ses.edges(), Fields: p.fields, Text: p.Text,
 		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})
@@ -154,8 +151,6 @@ func (a archive) WantsRobots() bool { return a.all }
 // requestGrace returns the part of the grace that requests under way can use. The rest is
 // for the steps after them: storing the results, the summary and closing the store.
 func requestGrace(grace time.Duration) time.Duration {
-	if grace <= 0 {
-		return fetcher.NoGrace
-	}
+	grace = max(grace, 0)
 	return grace - min(grace/4, 5*time.Second)
 }

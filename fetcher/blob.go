@@ -72,7 +72,7 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 			return nil
 		}
 		state := new(robots.State)
-		if err := state.Restore(rules, h.token, now); err != nil {
+		if err := state.Restore(rules, h.rules.token, now); err != nil {
 			return err
 		}
 		h.origins[name] = state

@@ -55,7 +55,7 @@ func TestBlobOfAnotherAgent(t *testing.T) {
 	h.origins[origin].Answered(now, 200, []byte("User-agent: guest\nDisallow: /\n"), "crawler", 0)
 	blob := h.appendBlob(nil)
 	for token, want := range map[string]robots.Access{"crawler": robots.Allow, "guest": robots.Ask} {
-		back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State), token: token}
+		back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State), rules: &hostRules{token: token}}
 		if err := back.readBlob(blob, now); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestBlobKeepsCauses(t *testing.T) {
 	if cause, err := CauseOf(blob); cause != h.cause || err != nil {
 		t.Errorf("CauseOf = %q, %v, want %q", cause, err, h.cause)
 	}
-	back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State)}
+	back := &holding{host: politeness.New(politeness.Default()), origins: make(map[string]*robots.State), rules: new(hostRules)}
 	if err := back.readBlob(blob, now); err != nil {
 		t.Fatal(err)
 	}

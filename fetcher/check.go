@@ -12,7 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/robots"
@@ -34,21 +33,13 @@ import (
 // maxCheckHops is how many redirects a check follows.
 const maxCheckHops = 5
 
-// checkRules are the rules of requests for checks: one request at a time, at most one in
-// frontier.CheckDelay, and a domain is never given up, because its hosts differ.
-func checkRules(rules HostRules, policy politeness.Policy) (HostRules, politeness.Policy) {
-	rules.HostConcurrency = 1
-	policy.Delay, policy.DeadAfter = max(policy.Delay, frontier.CheckDelay), 0
-	return rules, policy
-}
-
 // checkHost returns the host key of the check of a URL.
 func checkHost(url canon.URL) string { return frontier.CheckHost(canon.Domain(url.Host())) }
 
-// leadsOut takes a refused link if it leads out of the scope and Config.CheckExternal is set. It
+// leadsOut takes a refused link if it leads out of the scope and Policy.CheckExternal is set. It
 // returns false if the link stays refused for its first reason.
 func (l *linkSet) leadsOut(url canon.URL, why *follow.Finding) bool {
-	if !l.cfg.CheckExternal || l.listing || l.cfg.Rules.Scope == canon.ScopeAny {
+	if !l.policy.CheckExternal || l.listing || l.policy.Rules.Scope == canon.ScopeAny {
 		return false
 	}
 	switch why.Reason {
@@ -68,20 +59,20 @@ func (l *linkSet) leadsOut(url canon.URL, why *follow.Finding) bool {
 	return true
 }
 
-// addChecks offers checks of the links that lead out, within Config.MaxExternal.
+// addChecks offers checks of the links that lead out, within Policy.MaxExternal.
 func (l *linkSet) addChecks() {
 	urls := l.outside
 	if l.outside = nil; len(urls) == 0 || l.err != nil {
 		return
 	}
 	has := slices.Repeat([]bool{true}, len(urls))
-	if l.cfg.MaxExternal > 0 {
+	if l.policy.MaxExternal > 0 {
 		keys := make([]frontier.QuotaKey, len(urls))
 		for i, url := range urls {
 			keys[i] = frontier.QuotaKey{Group: frontier.ChecksGroup, Key: url.String()}
 		}
 		l.err = l.whileUnavailable(l.hard, func() (err error) {
-			has, err = l.cfg.Quota.Reserve(l.hard, keys, l.cfg.MaxExternal)
+			has, err = l.cfg.Quota.Reserve(l.hard, keys, l.policy.MaxExternal)
 			return err
 		})
 		if l.err != nil {
@@ -284,7 +275,7 @@ func (k *check) requestOnce(url canon.URL, request get.Request) (*get.Response, 
 		return nil, err
 	}
 	defer end()
-	request.AnyType, request.Header, request.Permit = true, k.rules.Header, k.permit
+	request.AnyType, request.Header, request.Permit = true, k.present().host.Header, k.permit
 	request.Sent = func() {
 		at := time.Now()
 		for _, key := range keys {
@@ -331,7 +322,7 @@ func (k *check) turnOf(keys []string) turn {
 // forbidden returns the outcome of the check if it ends before the request for a URL, because of
 // its robots.txt. Otherwise the outcome is empty.
 func (k *check) forbidden(url canon.URL, spelling string) (frontier.Outcome, error) {
-	if k.rules.IgnoreRobots {
+	if k.present().host.IgnoreRobots {
 		return "", nil
 	}
 	for asked := false; ; asked = true {

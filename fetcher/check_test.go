@@ -22,7 +22,7 @@ import (
 )
 
 // checking returns the config of a worker of w that checks links that lead out.
-func checking(w *world) fetcher.Config {
+func checking(w *world) config {
 	cfg := w.config()
 	cfg.CheckExternal, cfg.Quota = true, w.store
 	return cfg
@@ -252,35 +252,35 @@ func TestWhatIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers map[string]reply
-		change  func(cfg *fetcher.Config)
+		change  func(cfg *config)
 		want    []string // URLs with a check
 		refused map[frontier.Reason]uint64
 	}{
 		{name: "twice", answers: map[string]reply{"http://site.test/": links("http://out.test/", "/1"), "http://site.test/1": links("http://out.test/")},
 			want: []string{"http://out.test/"}},
 		{name: "off", answers: map[string]reply{"http://site.test/": links("http://out.test/")},
-			change: func(cfg *fetcher.Config) { cfg.CheckExternal = false }, refused: map[frontier.Reason]uint64{frontier.ReasonScope: 1}},
+			change: func(cfg *config) { cfg.CheckExternal = false }, refused: map[frontier.Reason]uint64{frontier.ReasonScope: 1}},
 		{name: "nofollow", answers: map[string]reply{"http://site.test/": nofollow}, refused: map[frontier.Reason]uint64{frontier.ReasonNofollow: 1}},
 		{name: "excluded", answers: map[string]reply{"http://site.test/": links("http://out.test/a", "http://out.test/b")},
-			change: func(cfg *fetcher.Config) {
+			change: func(cfg *config) {
 				cfg.Rules.Exclude, cfg.Rules.Include = []*regexp.Regexp{regexp.MustCompile("/a$")}, []*regexp.Regexp{regexp.MustCompile("^http://site")}
 			},
 			want: []string{"http://out.test/b"}, refused: map[frontier.Reason]uint64{frontier.ReasonExcluded: 1}},
 		{name: "a port of another service", answers: map[string]reply{"http://site.test/": links("http://out.test:25/")},
 			refused: map[frontier.Reason]uint64{frontier.ReasonPort: 1}},
-		{name: "on the deepest page", answers: deep, change: func(cfg *fetcher.Config) { cfg.Rules.MaxDepth = 1 },
+		{name: "on the deepest page", answers: deep, change: func(cfg *config) { cfg.Rules.MaxDepth = 1 },
 			want: []string{"http://out.test/deep"}, refused: map[frontier.Reason]uint64{frontier.ReasonDepth: 1}},
 		{name: "a redirect", answers: map[string]reply{"http://site.test/": links("/1"), "http://site.test/1": redirect("http://out.test/")},
 			want: []string{"http://out.test/"}},
 		{name: "subdomains", answers: map[string]reply{"http://site.test/": links("http://www.site.test/", "http://out.test/")},
-			change: func(cfg *fetcher.Config) { cfg.Rules.Scope = canon.ScopeSubdomains }, want: []string{"http://out.test/"}},
+			change: func(cfg *config) { cfg.Rules.Scope = canon.ScopeSubdomains }, want: []string{"http://out.test/"}},
 		{name: "any", answers: map[string]reply{"http://site.test/": links("http://out.test/")},
-			change: func(cfg *fetcher.Config) { cfg.Rules.Scope = canon.ScopeAny }},
+			change: func(cfg *config) { cfg.Rules.Scope = canon.ScopeAny }},
 		{name: "all exact", answers: map[string]reply{"http://site.test/": links("http://out.test/")},
-			change: func(cfg *fetcher.Config) { cfg.Exact = []string{"all"} }, want: []string{"http://out.test/"}},
+			change: func(cfg *config) { cfg.Exact, _ = fetcher.ParseExact("all") }, want: []string{"http://out.test/"}},
 		{name: "a maximum", answers: map[string]reply{"http://site.test/": links("http://out.test/1", "http://out.test/2", "http://out.test/3", "/1"),
 			"http://site.test/1": links("http://out.test/1", "http://out.test/4")},
-			change: func(cfg *fetcher.Config) { cfg.MaxExternal = 2 }, want: []string{"http://out.test/1", "http://out.test/2"},
+			change: func(cfg *config) { cfg.MaxExternal = 2 }, want: []string{"http://out.test/1", "http://out.test/2"},
 			refused: map[frontier.Reason]uint64{frontier.ReasonExternal: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

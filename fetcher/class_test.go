@@ -19,7 +19,7 @@ func TestRecordsHaveTheirClass(t *testing.T) {
 		frontier.Bulk: "", frontier.Exact: "exact", frontier.Sitemap: "sitemap", frontier.Listed: "listed",
 		frontier.Listed + 1: "host=*.test", frontier.Listed + 2: "prices",
 	} {
-		h := holding{Crawl: &Crawl{exact: rules}}
+		h := holding{Crawl: &Crawl{cfg: Config{Exact: rules}}}
 		if got := h.newRecord(frontier.Item{Class: class}, h.deadline).Class; got != want {
 			t.Errorf("the record of an item of class %v has class %q, want %q", class, got, want)
 		}

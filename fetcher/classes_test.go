@@ -72,7 +72,7 @@ func TestClassesOfLinks(t *testing.T) {
 			rules, err := exact.ParseTexts([]string{"seeds"})
 			if text != "" {
 				rules, err = exact.ParseTexts([]string{text})
-				cfg.Exact = []string{text}
+				cfg.Exact = rules
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ func (l *linkSet) limitHosts(url canon.URL) follow.Finding {
 	if _, known := l.inQuota[host]; !known {
 		l.reserveHosts([]string{host})
 	}
-	rules := &l.cfg.Rules
+	rules := &l.policy.Rules
 	// If Reserve refuses a host, the group is full: it has MaxHosts hosts.
 	return rules.LimitHosts(canon.Domain(host), l.inQuota[host], rules.MaxHosts)
 }
@@ -42,7 +42,7 @@ func (l *linkSet) reserveHosts(hosts []string) {
 	}
 	var has []bool
 	l.err = l.whileUnavailable(l.hard, func() (err error) {
-		has, err = l.cfg.Quota.Reserve(l.hard, quotaKeys(hosts), l.cfg.Rules.MaxHosts)
+		has, err = l.cfg.Quota.Reserve(l.hard, quotaKeys(hosts), l.policy.Rules.MaxHosts)
 		return err
 	})
 	if l.err != nil {

@@ -9,11 +9,14 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // This program crawls a site and handles each page in OnPage. The frontier is in a
@@ -40,9 +43,11 @@ func Example() {
 	defer client.Close()
 
 	var words atomic.Int64
+	rules := policy.Default(time.Now())
+	rules.Politeness = politeness.Policy{} // no delay, because it is our own site
 	crawl, err := fetcher.New(fetcher.Config{
 		Store: store, Scope: store, Client: client,
-		Rules: fetcher.DefaultRules(), // without Politeness: no delay, because it is our own site
+		Policy: policy.NewLive(rules).Load,
 		OnPage: func(_ context.Context, page *fetcher.Page) error {
 			words.Add(int64(len(strings.Fields(page.Document().Find("p").Text()))))
 			page.Drop(func(url string) bool { return strings.Contains(url, "/login") })

@@ -121,7 +121,7 @@ func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 // TestHungStoreDoesNotHoldUpTheEnd: if the store does not answer after a stop or an
 // abort, Run ends two seconds after the last request.
 func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
-	for _, grace := range []time.Duration{10 * time.Second, fetcher.NoGrace} {
+	for _, grace := range []time.Duration{10 * time.Second, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 3*time.Second)
 			stop, cancel := context.WithCancel(t.Context())

@@ -51,45 +51,34 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/exact"
-	"github.com/bloomfrontier/crawler/internal/follow"
-	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-const (
-	// NoRetries as Config.Retries means no retries. The value 0 means the default.
-	NoRetries = -1
-	// NoGrace as Config.Grace means no grace. The value 0 means the default.
-	NoGrace time.Duration = -1
-)
-
-// Config configures a worker. Store and Client are required.
+// Config configures a worker. Store, Client and Policy are required.
 type Config struct {
 	Store frontier.Store
-	// Scope is optional if Rules.Scope is canon.ScopeAny, SeedOrigins and SeedHosts are false and Client
-	// has no private headers. Otherwise it is required.
-	Scope frontier.Scope
-	// SeedHosts admits the host keys of seeds to Scope (see frontier.SeedHost). Then Scope is required.
-	SeedHosts bool
-	Quota     frontier.Quota // required with MaxExternal, or if Rules.MaxHosts is set and Rules.Scope is not canon.ScopeHost
-	Client    *get.Client    // robots.txt rules are looked up for its user agent
+	// Scope is optional if the scope of the policy's rules is canon.ScopeAny, SeedOrigins and the policy's
+	// SeedsUnlimited are false and Client has no private headers. Otherwise it is required.
+	Scope  frontier.Scope
+	Quota  frontier.Quota // required for a policy with MaxExternal or Rules.MaxHosts
+	Client *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
 	Sink        record.Sink          // nil means no records; it must be the frontier.Output of the store
 
-	Worker     string // names this worker in status output; empty means "crawler"
-	Rules      Rules
-	Politeness politeness.Policy
-	Hosts      func(host string) HostRules // settings that differ for a host key; nil means none
-	// Exact are the rules that choose the exact URLs, which are never dropped by a false
-	// positive of the filter. A rule is seeds, sitemaps, depth<=N, host=GLOB, re=EXPR or
-	// all, and can have a name: "name: rule". "none" alone means that no URL is exact.
-	// nil means seeds.
-	Exact []string
+	Worker string // names this worker in status output; empty means "crawler"
+	// Policy returns the present policy, which is valid. The worker calls it at each decision: when it
+	// leases hosts, at the gates of a request, when it judges the links of a page, and when it
+	// completes a URL. A new policy therefore applies to the next request. It does not apply to URLs
+	// that are queued already, nor shorten a wait that has begun. Policy must be quick; see policy.Live.
+	Policy func() *policy.Policy
+	// Exact choose the exact URLs, which are never dropped by a false positive of the filter.
+	// nil means the seeds.
+	Exact *ExactRules
 
 	// Concurrency is how many hosts are asked at once. A host is asked while a request to
 	// it is under way. In addition, up to four times as many late hosts are asked: hosts
@@ -99,9 +88,8 @@ type Config struct {
 	Concurrency int
 	// MaxConnections is how many requests may be under way at once, including those to
 	// late hosts. Each request needs about one connection. 0 means that only Concurrency limits them.
-	MaxConnections  int
-	HostConcurrency int     // requests to one host at once; 0 means 1
-	Rate            float64 // requests per second of this worker; 0 means no limit
+	MaxConnections int
+	Rate           float64 // requests per second of this worker; 0 means no limit
 	// Bandwidth is the maximum number of bytes per second that the requests of this
 	// worker receive, on average over some seconds. It includes headers and TLS. No
 	// request starts while the average is higher. 0 means no limit.
@@ -110,28 +98,8 @@ type Config struct {
 	// short, the worker does not increase the number of hosts that it asks at once. If
 	// memory is short, the worker reduces this number. Scarce is called twice a second. It
 	// is optional.
-	Scarce   func() Resource
-	Retries  int           // attempts after a failed first attempt; 0 means 3, NoRetries means none
-	MaxPages uint64        // maximum number of answers in the whole crawl; 0 means no limit
-	Grace    time.Duration // time for requests under way when Run is stopped; 0 means 30 s, NoGrace means none
-
-	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
-	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
-	Sitemaps bool
-	// Feeds reads RSS and Atom feeds as pages: it queues the pages to which their items link, and
-	// the feeds to which pages link. A feed that was queued as a sitemap is read as a sitemap.
-	Feeds bool
-	// Assets also queues what pages embed: images, styles, scripts. Client must accept
-	// their content types.
-	Assets bool
-
-	// CheckExternal checks each link that leads out of the scope once: whether its URL answers. The
-	// record of a check has its result. Links with rel=nofollow, and those that Rules.Exclude
-	// matches, are not checked. With Rules.Scope canon.ScopeAny no link leads out.
-	CheckExternal bool
-	// MaxExternal is the maximum number of URLs that are checked in the whole crawl; 0 means no
-	// limit. With a limit, Quota is required.
-	MaxExternal uint64
+	Scarce func() Resource
+	Grace  time.Duration // time for requests under way when Run is stopped; 0 means none
 
 	// Memory limits the bytes of what the worker makes of answers and holds at once: bodies,
 	// documents, links, data, and results that wait for the store.
@@ -175,24 +143,15 @@ type Config struct {
 	Logger *slog.Logger // nil discards all messages
 }
 
-// Rules say which links are followed. See DefaultRules.
-type Rules = follow.Rules
+// ExactRules say which URLs are exact.
+type ExactRules = exact.Rules
 
-// DefaultRules returns the rules with which a crawl follows every link to the hosts of its seeds.
-func DefaultRules() Rules { return follow.Default(time.Now()) }
+// ParseExact parses rules for exact URLs. A rule is seeds, sitemaps, depth<=N, host=GLOB, re=EXPR or
+// all, and can have a name: "name: rule". "none" alone means that no URL is exact.
+func ParseExact(texts ...string) (*ExactRules, error) { return exact.ParseTexts(texts) }
 
-// TrapLimits bound the shape of URLs. They are part of Rules.
-type TrapLimits = trap.Limits
-
-// HostRules are the settings of a crawl that differ for one host key.
-type HostRules struct {
-	Politeness      *politeness.Policy  // nil means Config.Politeness
-	HostConcurrency int                 // 0 means Config.HostConcurrency
-	Header          map[string][]string // sent with each request; replaces headers of the client with the same name; a User-Agent selects the rules of robots.txt
-	IgnoreRobots    bool
-}
-
-func (c Config) withDefaults() (Config, error) {
+// check completes c, and returns an error that names every fault.
+func (c Config) check() (Config, error) {
 	var errs []error
 	missing := func(is bool, name string) {
 		if is {
@@ -201,70 +160,51 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
-	missing(c.Quota == nil && (c.Rules.BoundsHosts() || c.CheckExternal && c.MaxExternal > 0), "Quota")
+	missing(c.Policy == nil, "Policy")
 	missing(c.Sink == nil && (c.Archive != nil || c.Edges != nil), "Sink")
-	private := c.SeedOrigins || c.SeedHosts || c.Client != nil && c.sendsPrivate()
-	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")
+	if c.Policy != nil {
+		p := c.Policy()
+		errs = append(errs, p.Validate())
+		missing(c.Quota == nil && (p.Rules.BoundsHosts() || p.CheckExternal && p.MaxExternal > 0), "Quota")
+		private := c.SeedOrigins || p.SeedsUnlimited || c.Client != nil && c.sendsPrivate()
+		missing(c.Scope == nil && (private || p.Rules.Scope != canon.ScopeAny), "Scope")
+	}
 	if c.Client != nil {
 		errs = append(errs, c.checkMemory())
 	}
-	errs = append(errs,
-		atLeast(c.Concurrency, 0, "Concurrency"),
-		atLeast(c.HostConcurrency, 0, "HostConcurrency"),
-		atLeast(c.MaxConnections, 0, "MaxConnections"),
-		atLeast(c.Retries, NoRetries, "Retries"))
-	if c.Bandwidth < 0 {
-		errs = append(errs, fmt.Errorf("fetcher: Bandwidth is %d, want 0 or more", c.Bandwidth))
+	for _, field := range []struct {
+		name  string
+		value float64
+	}{
+		{"Concurrency", float64(c.Concurrency)}, {"MaxConnections", float64(c.MaxConnections)},
+		{"Bandwidth", float64(c.Bandwidth)}, {"Rate", c.Rate},
+	} {
+		if field.value < 0 {
+			errs = append(errs, fmt.Errorf("fetcher: %s is %v, want 0 or more", field.name, field.value))
+		}
 	}
-	if c.Rate < 0 {
-		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
+	if c.Grace < 0 {
+		errs = append(errs, fmt.Errorf("fetcher: Grace is %v, want 0 or more", c.Grace))
 	}
-	errs = append(errs, c.Politeness.Validate(), c.Rules.Validate(), c.completeRules())
-	c.Worker = cmp.Or(c.Worker, "crawler")
-	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
-	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
-		errs = append(errs, fmt.Errorf("fetcher: Grace is %v, want 0 or more, or NoGrace", c.Grace))
+	var err error
+	if c.Canon == nil {
+		c.Canon, err = canon.New(canon.Options{})
+		errs = append(errs, err)
 	}
-	c.Grace = max(c.Grace, 0)
-	switch c.Retries {
-	case 0:
-		c.Retries = 3
-	case NoRetries:
-		c.Retries = 0
-	}
-	if c.Hosts == nil {
-		c.Hosts = func(string) HostRules { return HostRules{} }
+	if c.Exact == nil {
+		c.Exact, err = ParseExact("seeds")
+		errs = append(errs, err)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.Worker = cmp.Or(c.Worker, "crawler")
 	return c, errors.Join(errs...)
-}
-
-func atLeast(value, least int, name string) error {
-	if value < least {
-		return fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least)
-	}
-	return nil
-}
-
-// completeRules sets the defaults of the exact rules and of the form of URLs.
-func (c *Config) completeRules() error {
-	var errs [2]error
-	if c.Canon == nil {
-		c.Canon, errs[0] = canon.New(canon.Options{})
-	}
-	if c.Exact == nil {
-		c.Exact = []string{"seeds"}
-	}
-	_, errs[1] = exact.ParseTexts(c.Exact)
-	return errors.Join(errs[:]...)
 }
 
 // Crawl is one worker of a crawl.
 type Crawl struct {
 	cfg       Config
-	exact     *exact.Rules
 	memory    *budget.Budget // of bodies and documents
 	limiter   *rate.Limiter  // nil means no limit
 	bandwidth *bandwidth     // nil means no limit
@@ -303,7 +243,7 @@ type Crawl struct {
 // The values of End.
 const (
 	Empty   End = "empty"   // nothing is left to fetch
-	Limit   End = "limit"   // Config.MaxPages was reached
+	Limit   End = "limit"   // Policy.MaxPages was reached
 	Stopped End = "stopped" // the context ended
 )
 
@@ -319,7 +259,7 @@ var ErrGraceOver = errors.New("fetcher: grace is over")
 
 // New returns a worker. The error names every fault of config.
 func New(config Config) (*Crawl, error) {
-	config, err := config.withDefaults()
+	config, err := config.check()
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +276,6 @@ func New(config Config) (*Crawl, error) {
 		documentTime: DocumentTime,
 		dearTime:     dearTime,
 	}
-	c.exact, _ = exact.ParseTexts(config.Exact) // withDefaults has checked it
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
@@ -483,8 +422,9 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		err := c.whileUnavailable(stop, func() (err error) {
 			asked = time.Now()
 			fed, idle = c.feeds.Load() == 0, c.held.Load() == 0
+			p := c.cfg.Policy()
 			grant, err = c.cfg.Store.Lease(stop, frontier.LeaseRequest{
-				Worker: c.cfg.Worker, IDs: ids, InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
+				Worker: c.cfg.Worker, IDs: ids, InFlight: visitRoom(p.HostConcurrency), MaxPages: p.MaxPages,
 			})
 			return err
 		})

@@ -23,8 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
-	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Most tests of crawls run under testing/synctest. Hours take no time, the starts of
@@ -261,8 +261,14 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 	return &world{t: t, wire: w, store: frontiertest.NewMemory(cfg), sink: &sink{}}
 }
 
-// config returns the config of a worker of this world, with the defaults.
-func (w *world) config() fetcher.Config {
+// config has the fields of fetcher.Config and those of its policy.
+type config struct {
+	fetcher.Config
+	policy.Policy
+}
+
+// config returns the config of a worker of this world, with the defaults, and without jitter.
+func (w *world) config() config {
 	w.t.Helper()
 	// HeaderTimeout is longer than the limit of the whole request, so it has no effect. If
 	// both limits ended at the same moment, the error would depend on chance.
@@ -270,8 +276,9 @@ func (w *world) config() fetcher.Config {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return fetcher.Config{Store: w.store, Scope: w.store, Client: client, Sink: w.sink,
-		Rules: fetcher.DefaultRules(), Politeness: calm()}
+	cfg := config{fetcher.Config{Store: w.store, Scope: w.store, Client: client, Sink: w.sink, Grace: 30 * time.Second}, *policy.Default(time.Now())}
+	cfg.Politeness = calm()
+	return cfg
 }
 
 // calm returns the default politeness without jitter.
@@ -295,9 +302,17 @@ func impatient(delay time.Duration) politeness.Policy {
 	return p
 }
 
-func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
+// newWorker returns a worker whose policy is cfg.Policy, unless cfg.Config has one.
+func newWorker(cfg config) (*fetcher.Crawl, error) {
+	if cfg.Config.Policy == nil {
+		cfg.Config.Policy = policy.NewLive(&cfg.Policy).Load
+	}
+	return fetcher.New(cfg.Config)
+}
+
+func (w *world) worker(cfg config) *fetcher.Crawl {
 	w.t.Helper()
-	c, err := fetcher.New(cfg)
+	c, err := newWorker(cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -306,12 +321,12 @@ func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
 }
 
 // crawl crawls from seeds. The test fails unless Run ends with Empty.
-func (w *world) crawl(cfg fetcher.Config, seeds ...string) {
+func (w *world) crawl(cfg config, seeds ...string) {
 	w.t.Helper()
 	w.crawlTo(fetcher.Empty, cfg, seeds...)
 }
 
-func (w *world) crawlTo(want fetcher.End, cfg fetcher.Config, seeds ...string) {
+func (w *world) crawlTo(want fetcher.End, cfg config, seeds ...string) {
 	w.t.Helper()
 	w.crawlWith(w.worker(cfg), want, seeds...)
 }
@@ -491,8 +506,8 @@ func same(p politeness.Policy) func(string) politeness.Policy {
 }
 
 // anywhere is the scope of crawls that follow every link.
-var anywhere = func() follow.Rules {
-	rules := fetcher.DefaultRules()
+var anywhere = func() policy.Rules {
+	rules := policy.DefaultRules(time.Now())
 	rules.Scope = canon.ScopeAny
 	return rules
 }()

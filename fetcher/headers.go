@@ -15,7 +15,7 @@ import (
 func (v *visited) addHeaders(links *linkSet, document *extract.Page, r *record.Record) *extract.Page {
 	header := v.answer.Header
 	named := extract.Headers(header, v.url, extract.Options{
-		Canon: v.cfg.Canon, Assets: v.cfg.Assets, Feeds: v.cfg.Feeds, LinkTexts: v.cfg.Edges != nil, OnRefused: links.refuseReference,
+		Canon: v.cfg.Canon, Assets: v.rules.policy.Assets, Feeds: v.rules.policy.Feeds, LinkTexts: v.cfg.Edges != nil, OnRefused: links.refuseReference,
 	})
 	named.Nofollow = document != nil && document.Nofollow
 	r.Canonical = cmp.Or(r.Canonical, named.Canonical.String())
@@ -24,7 +24,7 @@ func (v *visited) addHeaders(links *linkSet, document *extract.Page, r *record.R
 	}
 	links.refuse(frontier.ReasonTooMany, named.TooMany)
 	v.addEdges(named)
-	links.addDocument(named, robots.HeaderNofollow(header.Values("X-Robots-Tag"), v.token))
+	links.addDocument(named, robots.HeaderNofollow(header.Values("X-Robots-Tag"), v.rules.token))
 	return named
 }
 

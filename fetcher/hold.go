@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
@@ -24,13 +25,10 @@ import (
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
-	rules  HostRules
-	token  string // the name that robots.txt uses for the user agent of this host's requests
-	policy politeness.Policy
 	since  time.Time     // when the lease was requested
-	asks   chan struct{} // requests under way, up to the host's concurrency
+	asks   *gate         // requests under way, up to the host's concurrency
 	listed chan struct{} // sitemaps being visited, one at most
-	room   chan struct{} // visits not completed; at most the result of visitRoom
+	room   *gate         // visits not completed; at most the result of visitRoom
 
 	// only the method run uses these fields, until closing is true
 	received int
@@ -49,6 +47,7 @@ type holding struct {
 
 	mu          sync.Mutex
 	deadline    time.Time
+	rules       *hostRules // under the policy that the lease obeys; see obey
 	host        *politeness.Host
 	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
 	written     time.Time                // when the last request was written, or will be written
@@ -71,12 +70,12 @@ type holding struct {
 // newHolding prepares a lease for work. requestedAt is when the lease was requested. The deadline
 // of the lease counts from that time.
 func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
-	rules, policy := c.rulesOf(l.Host)
+	rules := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, token: rules.ProductToken(c.cfg.Client.UserAgent()), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
-		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
+		Crawl: c, lease: l, rules: rules, since: requestedAt, deadline: requestedAt.Add(l.TTL),
+		asks: newGate(rules.host.Concurrency), listed: make(chan struct{}, 1), room: newGate(visitRoom(rules.host.Concurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
-		host: politeness.New(policy), origins: make(map[string]*robots.State),
+		host: politeness.New(rules.host.Politeness), origins: make(map[string]*robots.State),
 	}
 	if err := h.readBlob(l.Blob, time.Now()); err != nil {
 		c.cfg.Logger.Warn("host state unreadable", slog.String("host", l.Host), slog.Any("err", err))
@@ -88,26 +87,45 @@ func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
 	return h
 }
 
-// rulesOf returns the rules for a host key, with all defaults set.
-func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
-	plain, isCheck := frontier.Checked(host)
-	rules, policy := c.cfg.Hosts(plain), c.cfg.Politeness
-	if rules.Politeness != nil {
-		policy = *rules.Politeness
-	}
-	if rules.HostConcurrency == 0 {
-		rules.HostConcurrency = c.cfg.HostConcurrency
-	}
-	if isCheck {
-		return checkRules(rules, policy)
-	}
-	return rules, policy
+// hostRules are the settings of a host under one policy. They do not change.
+type hostRules struct {
+	policy *policy.Policy
+	host   policy.Host
+	token  string // the name that robots.txt uses for the user agent of the host's requests
 }
 
-// ProductToken returns the name under which robots.txt has rules for requests to the host. A
-// User-Agent in r.Header replaces the argument userAgent, which is that of the client.
-func (r HostRules) ProductToken(userAgent string) string {
-	for name, values := range r.Header {
+// rulesOf returns the settings of a host key under the present policy.
+func (c *Crawl) rulesOf(key string) *hostRules {
+	p := c.cfg.Policy()
+	host := p.Host(key)
+	return &hostRules{p, host, ProductToken(host.Header, c.cfg.Client.UserAgent())}
+}
+
+// present returns the settings of the host under the present policy.
+func (h *holding) present() *hostRules {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.obey()
+}
+
+// obey is present for a caller that holds mu. If the policy is a new one, the delay, the back-offs
+// and the number of requests at once follow it from now on.
+func (h *holding) obey() *hostRules {
+	if h.rules.policy == h.cfg.Policy() {
+		return h.rules
+	}
+	h.rules = h.rulesOf(h.lease.Host)
+	h.host.SetPolicy(h.rules.host.Politeness)
+	h.asks.resize(h.rules.host.Concurrency)
+	h.room.resize(visitRoom(h.rules.host.Concurrency))
+	return h.rules
+}
+
+// ProductToken returns the name under which robots.txt has rules for requests with the given header
+// (see policy.Host) and user agent. A User-Agent in the header replaces the argument userAgent, which
+// is that of the client.
+func ProductToken(header map[string][]string, userAgent string) string {
+	for name, values := range header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
 			userAgent = values[0]
 		}
@@ -166,7 +184,7 @@ func (h *holding) next(stop context.Context) bool {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
-	short := len(h.pending) < 4*h.rules.HostConcurrency
+	short := len(h.pending) < 4*h.present().host.Concurrency
 	if short && h.full && young && len(h.deferred) < maxDeferred {
 		h.prefetch(stop)
 	}
@@ -229,7 +247,7 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		return 0, h.conclude(1, frontier.Network, err.Error())
 	}
 	unruled := false // the origin's robots.txt must be requested first
-	if !h.rules.IgnoreRobots {
+	if !h.present().host.IgnoreRobots {
 		switch access, rule := h.access(url.Origin(), url.Path()); access {
 		case robots.Ask:
 			unruled = item.Fingerprint != h.cleared

@@ -76,7 +76,7 @@ func (h *holding) prefetch(stop context.Context) {
 	more := h.batch()
 	items := h.outstanding + len(h.pending) + len(h.deferred) + more
 	h.mu.Unlock()
-	ask := frontier.TopUp{Items: items, Known: h.received, MaxPages: h.cfg.MaxPages}
+	ask := frontier.TopUp{Items: items, Known: h.received, MaxPages: h.cfg.Policy().MaxPages}
 	coming := make(chan topUp, 1)
 	h.coming = coming
 	h.visits.Go(func() {
@@ -113,7 +113,7 @@ func (h *holding) batch() int {
 	if delay := h.host.Delay(); delay > 0 {
 		return int(min(max(h.lease.TTL/delay, 1), 2*fullBatch))
 	}
-	return max(2*fullBatch, 16*h.rules.HostConcurrency)
+	return max(2*fullBatch, 16*h.rules.host.Concurrency)
 }
 
 // noteFailure records an error of the store or the archive, after which the lease is over.

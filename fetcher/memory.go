@@ -40,7 +40,7 @@ func (c *Config) budget() *budget.Budget {
 		return budget.New(math.MaxInt64, math.MaxInt64/2)
 	}
 	largest := LeastMemory(c.Client)
-	if c.Sitemaps {
+	if c.Policy().Sitemaps {
 		listing := int64(sitemap.MaxBytes)
 		for c.sitemapMemory(listing) > max(largest, c.Memory-c.Memory/10) {
 			listing /= 2

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
@@ -56,7 +57,7 @@ func TestLargestSitemapFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for memory, part := range map[int64]int64{0: 1, 128 << 20: 1, 1 << 30: 1, 64 << 20: 2} {
-		cfg := Config{Client: client, Sitemaps: true, Memory: memory}
+		cfg := Config{Client: client, Policy: policy.NewLive(&policy.Policy{Sitemaps: true}).Load, Memory: memory}
 		h := &holding{Crawl: &Crawl{cfg: cfg, memory: cfg.budget()}}
 		request := h.request(frontier.Item{Class: frontier.Sitemap}, get.Request{})
 		if request.MaxBody != sitemap.MaxBytes/part || cfg.sitemapMemory(request.MaxBody) > h.memory.Largest() {

@@ -32,7 +32,7 @@ func TestMemory(t *testing.T) {
 		cfg := w.config()
 		largest := fetcher.LeastMemory(cfg.Client)
 		cfg.Memory = largest - 1
-		if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Memory") {
+		if _, err := newWorker(cfg); err == nil || !strings.Contains(err.Error(), "Memory") {
 			t.Errorf("New with too little memory for one page: %v, want an error about Memory", err)
 		}
 		cfg.Memory = largest

@@ -18,6 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // logLines is a log that can be read while it is written.
@@ -201,7 +202,7 @@ func TestHostOutage(t *testing.T) {
 			store := &lastBlob{Memory: w.store}
 			cfg.Store, cfg.Logger = store, log.logger()
 			cfg.Politeness.DeadAfter = 3
-			cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
+			cfg.IgnoreRobots = true
 			c := w.worker(cfg)
 			w.seed(c, "http://a.test/1", "http://a.test/2")
 			wait := inBackground(t, c)
@@ -321,7 +322,8 @@ func TestMachineOutageIsLoggedOnce(t *testing.T) {
 		}})
 		cfg := w.config()
 		cfg.Logger = log.logger()
-		cfg.Hosts = func(host string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: host != "c.test"} }
+		cfg.IgnoreRobots = true
+		cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "c.test", IgnoreRobots: new(bool)})
 		c := w.worker(cfg)
 		w.seed(c, "http://a.test/", "http://b.test/", "http://c.test/")
 		wait := inBackground(t, c)
@@ -352,8 +354,8 @@ func TestMachineStaysDown(t *testing.T) {
 			return reply{broken: fmt.Errorf("%w: 127.0.0.1:3128: connection refused", get.ErrProxy)}, time.Since(begun) < time.Minute
 		}})
 		cfg := w.config()
-		cfg.Retries = fetcher.NoRetries
-		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
+		cfg.Retries = 0
+		cfg.IgnoreRobots = true
 		c := w.worker(cfg)
 		w.seed(c, "http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
 		wait := inBackground(t, c)

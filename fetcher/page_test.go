@@ -30,10 +30,10 @@ func TestOnPageError(t *testing.T) {
 		failures, retries, calls int
 		outcome                  frontier.Outcome
 	}{
-		{2, 0, 3, frontier.OK}, // 0 retries selects the default of 3
-		{1000, 0, 4, frontier.Handler},
+		{2, 3, 3, frontier.OK},
+		{1000, 3, 4, frontier.Handler},
 		{1000, 1, 2, frontier.Handler},
-		{1000, fetcher.NoRetries, 1, frontier.Handler},
+		{1000, 0, 1, frontier.Handler},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, pages(map[string]reply{"http://a.test/": links("/1", "/2", "http://b.test/")}))

@@ -15,7 +15,7 @@ import (
 
 // slowPages returns a world with n hosts whose pages are long, and as many whose pages are short,
 // and their seeds.
-func slowPages(t *testing.T, n int) (w *world, cfg fetcher.Config, seeds []string) {
+func slowPages(t *testing.T, n int) (w *world, cfg config, seeds []string) {
 	rules := headings(t)
 	answers := map[string]reply{}
 	many := strings.Repeat("<p>text</p>", 20_000)

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // late is a listener that returns its first connection only after a second one was
@@ -69,7 +70,8 @@ func TestDelayAfterSlowConnection(t *testing.T) {
 				connectTo(t, "a.test="+a.Listener.Addr().String()), connectTo(t, "b.test="+b.Listener.Addr().String())}})
 			cfg.Politeness = every(delay)
 			cfg.HostConcurrency = 2
-			cfg.Hosts = func(host string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: host == "b.test"} }
+			ignore := true
+			cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "b.test", IgnoreRobots: &ignore})
 			w.crawl(cfg, seeds...)
 			mu.Lock()
 			defer mu.Unlock()

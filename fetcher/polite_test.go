@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
@@ -329,18 +330,16 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-// TestOwnMaxRetryAfter: MaxRetryAfter in the policy of a host bounds how long the host's
-// Retry-After is obeyed. The bound also applies to the next attempt of the item.
-func TestOwnMaxRetryAfter(t *testing.T) {
+// TestMaxRetryAfter: MaxRetryAfter bounds how long a host's Retry-After is obeyed. The bound also
+// applies to the next attempt of the item.
+func TestMaxRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy = "http://own.test/"
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
 			return reply{status: http.StatusServiceUnavailable, header: map[string]string{"Retry-After": "36000"}}, url == busy && try == 0
 		}})
 		cfg := w.config()
-		own := calm()
-		own.MaxRetryAfter = time.Minute
-		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{Politeness: &own} }
+		cfg.Politeness.MaxRetryAfter = time.Minute
 		begun := time.Now()
 		w.crawl(cfg, busy)
 		if took := time.Since(begun); w.wire.count(busy) != 2 || took < time.Minute || took > 10*time.Minute {
@@ -349,20 +348,14 @@ func TestOwnMaxRetryAfter(t *testing.T) {
 	})
 }
 
-// TestOwnDelayOfHost: an entry of Config.Hosts applies to its host alone.
+// TestOwnDelayOfHost: an entry of Policy.Hosts applies to its host alone.
 func TestOwnDelayOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web := &randomWeb{salt: 11, hosts: 8, pages: 8}
 		w := newWorld(t, &wire{answer: web.answer})
 		cfg := w.config()
 		own := every(5 * time.Second)
-		own.RetryBase = time.Minute
-		cfg.Hosts = func(host string) fetcher.HostRules {
-			if host == "h7.test" {
-				return fetcher.HostRules{Politeness: &own, HostConcurrency: 3, Header: map[string][]string{"X-Own": {"1"}}}
-			}
-			return fetcher.HostRules{}
-		}
+		cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "h7.test", Delay: own.Delay, Concurrency: 3, Header: map[string][]string{"X-Own": {"1"}}})
 		answer := w.wire.answer
 		w.wire.answer = func(r *http.Request, url string, try int) (reply, bool) {
 			if got := r.Header.Get("X-Own") != ""; got != (r.URL.Host == "h7.test") {

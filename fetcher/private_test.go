@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // privateWeb is a site that links and redirects to other origins. It notes the
@@ -45,7 +45,7 @@ func privateWeb(got map[string]string) *wire {
 }
 
 // TestPrivateHeadersGoToSeedsOnly: even if every link is followed, only the origins
-// of seeds get the private headers of the client. The headers of HostRules go only
+// of seeds get the private headers of the client. The headers of a policy.Override go only
 // to their host.
 func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,12 +54,7 @@ func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 		cfg := w.config()
 		cfg.Client = privateClient(t, w.wire)
 		cfg.Rules, cfg.Sitemaps = anywhere, true
-		cfg.Hosts = func(host string) (rules fetcher.HostRules) {
-			if host == "friend.test" {
-				rules.Header = http.Header{"Cookie": {"for friends"}}
-			}
-			return rules
-		}
+		cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "friend.test", Header: http.Header{"Cookie": {"for friends"}}})
 		w.crawl(cfg, "http://a.test/", "https://c.test/", "http://moved.test/", "http://proxied.test:8000/")
 		for url, want := range map[string]string{
 			"http://a.test/": "ACX", "http://a.test/robots.txt": "ACX", "http://a.test/page": "ACX", "http://a.test/away": "ACX",
@@ -112,7 +107,7 @@ func TestPrivateHeadersWantScope(t *testing.T) {
 	w := newWorld(t, pages(nil))
 	cfg := w.config()
 	cfg.Rules, cfg.Scope, cfg.Client = anywhere, nil, privateClient(t, w.wire)
-	if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Scope is nil") {
+	if _, err := newWorker(cfg); err == nil || !strings.Contains(err.Error(), "Scope is nil") {
 		t.Errorf("New: %v, want the error that Scope is nil", err)
 	}
 }

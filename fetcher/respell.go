@@ -49,7 +49,7 @@ func (v *visited) respell(base, ref string) error {
 	case len(v.asked) > maxRespellings:
 		return errSpellings
 	}
-	if !v.rules.IgnoreRobots {
+	if !v.rules.host.IgnoreRobots {
 		switch access, rule := v.access(v.url.Origin(), canon.SpelledPath(next)); access {
 		case robots.Allow:
 		case robots.Disallow:
@@ -88,15 +88,13 @@ func (v *visited) askAgain() frontier.Completion {
 // beginAgain waits until a request that continues earlier ones may be made. It waits for the
 // host's delay while it has no slot and no share of the rate.
 func (h *holding) beginAgain(next turn) (end func(), err error) {
-	select {
-	case h.asks <- struct{}{}:
-	case <-h.stopping.Done():
+	if !h.asks.enter(h.stopping) {
 		return nil, errStop
 	}
 	for {
 		wait, err := next(false)
 		if err != nil {
-			<-h.asks
+			h.asks.leave()
 			return nil, err
 		}
 		if wait == 0 {
@@ -104,7 +102,7 @@ func (h *holding) beginAgain(next turn) (end func(), err error) {
 		}
 		pause(h.stopping, wait)
 		if h.stopping.Err() != nil {
-			<-h.asks
+			h.asks.leave()
 			return nil, errStop
 		}
 	}

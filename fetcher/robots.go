@@ -12,7 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
@@ -37,9 +36,10 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 // at most maxOrigins origins are kept. The rules of a further origin replace the rules of
 // another origin. The robots.txt of the other origin is requested again when it is needed.
 func (h *holding) origin(origin string) *robots.State {
+	polite := &h.rules.host.Politeness
 	state := h.origins[origin]
 	if state != nil {
-		state.SetBackoff(h.policy.BackoffBase, h.policy.BackoffMax)
+		state.SetBackoff(polite.BackoffBase, polite.BackoffMax)
 		return state
 	}
 	ruled := 0
@@ -52,20 +52,20 @@ func (h *holding) origin(origin string) *robots.State {
 		}
 	}
 	state = new(robots.State)
-	state.SetBackoff(h.policy.BackoffBase, h.policy.BackoffMax)
+	state.SetBackoff(polite.BackoffBase, polite.BackoffMax)
 	h.origins[origin] = state
 	return state
 }
 
 // robotsOut defers the first pending item because its robots.txt could not be fetched. If
-// the robots.txt has failed more than Config.Retries times, and must not be requested again
+// the robots.txt has failed more than Policy.Retries times, and must not be requested again
 // yet, robotsOut finishes the item as failed instead.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
 	failures, cause, due := state.Failures(), state.Cause(), state.AskIn(time.Now()) == 0
 	h.mu.Unlock()
-	if failures > h.cfg.Retries && !due {
+	if failures > h.cfg.Policy().Retries && !due {
 		return h.conclude(1, frontier.Network, robotsFault(failures, cause))
 	}
 	h.deferred = append(h.deferred, h.pending[0])
@@ -193,7 +193,7 @@ func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) 
 func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration, share *budget.Share) (*get.Response, error) {
 	host := h.cfg.Canon.HostKey(url)
 	sameHost := host == h.lease.Host
-	header, next := h.rules.Header, h.turn(patience)
+	header, next := h.present().host.Header, h.turn(patience)
 	if !sameHost {
 		header, next = h.otherHost(host)
 	}
@@ -207,7 +207,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	}
 	defer func() {
 		asked()
-		<-h.room
+		h.room.leave()
 	}()
 	started := func() {
 		if sameHost {
@@ -238,10 +238,10 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 // otherHost returns the header of a request to a host other than that of the lease, and the
 // function (see turn) that decides when the request may start.
 func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
-	rules, _ := h.rulesOf(host)
-	delay := h.delayOf(host)
+	other := h.cfg.Policy().Host(host)
+	delay := other.Politeness.Delay
 	own := h.turn(forever)
-	return rules.Header, func(start bool) (time.Duration, error) {
+	return other.Header, func(start bool) (time.Duration, error) {
 		if _, err := own(false); err != nil {
 			return 0, err
 		}
@@ -255,8 +255,7 @@ func (h *holding) otherHost(host string) (header map[string][]string, next turn)
 
 // delayOf returns the delay of a host that this worker has not leased.
 func (c *Crawl) delayOf(host string) time.Duration {
-	_, policy := c.rulesOf(host)
-	return politeness.New(policy).Delay()
+	return c.cfg.Policy().Host(host).Politeness.Delay
 }
 
 // noteRobots stores an answer in the origin's state. It reports whether the host's delay
@@ -273,7 +272,7 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	if why := cmp.Or(answer.Cut, answer.Damage); why != nil && robots.FromStatus(answer.Status) == robots.Found {
 		state.Failed(time.Now(), why.Error()) // rules may be missing
 	} else {
-		state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
+		state.Answered(time.Now(), answer.Status, answer.Body, h.rules.token, answer.RetryAfter)
 	}
 	longest := time.Duration(0) // because a host key has one delay for all its origins
 	for _, state := range h.origins {

@@ -21,6 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 func text(body string) reply { return reply{contents: "text/plain", body: body} }
@@ -195,9 +196,15 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 			return reply{}, true
 		}})
 		cfg := w.config()
-		cfg.Hosts = func(host string) fetcher.HostRules {
-			return fetcher.HostRules{Header: map[string][]string{"X-Secret": {host}}}
+		var rows []policy.Override
+		for i := range 13 {
+			host := "www.test"
+			if i > 0 {
+				host = fmt.Sprintf("h%d.test", i-1)
+			}
+			rows = append(rows, policy.Override{Pattern: host, Header: map[string][]string{"X-Secret": {host}}})
 		}
+		cfg.Hosts = policy.NewHosts(rows...)
 		answer := w.wire.answer
 		w.wire.answer = func(r *http.Request, url string, try int) (reply, bool) {
 			if got := r.Header.Get("X-Secret"); got != r.URL.Host {
@@ -449,7 +456,7 @@ func TestIgnoreRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{"http://a.test/robots.txt": text("User-agent: *\nDisallow: /")}))
 		cfg := w.config()
-		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
+		cfg.IgnoreRobots = true
 		w.crawl(cfg, "http://a.test/")
 		if urls := w.wire.urls(); len(urls) != 1 || urls[0] != "http://a.test/" {
 			t.Errorf("requests %v, want the page alone", urls)
@@ -534,7 +541,7 @@ func TestOneUserAgent(t *testing.T) {
 				cfg := w.config()
 				c.client.Transport = w.wire
 				cfg.Client = clientOf(t, c.client)
-				cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{Header: c.host} }
+				cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "*", Header: c.host})
 				w.crawl(cfg, "http://a.test/public")
 				if len(agents) != 1 || !agents[c.agent] {
 					t.Errorf("requests have the user agents %v, want %q", agents, c.agent)

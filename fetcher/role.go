@@ -14,9 +14,9 @@ import (
 // that the crawl reads. It returns 0 if it is not. See get.Request.Peek.
 func (h *holding) peek(begin []byte) (maxBody int64) {
 	switch form := sitemap.FormOf(begin); {
-	case form == sitemap.Feed && h.cfg.Feeds:
+	case form == sitemap.Feed && h.cfg.Policy().Feeds:
 		return 1 // which means the limit of a page
-	case form != sitemap.None && h.cfg.Sitemaps:
+	case form != sitemap.None && h.cfg.Policy().Sitemaps:
 		return h.largestSitemap()
 	}
 	return 0
@@ -39,12 +39,12 @@ func (v *visited) form() sitemap.Form {
 
 // isFeed reports whether the answer is read as a feed.
 func (v *visited) isFeed() bool {
-	return v.cfg.Feeds && v.item.Class != frontier.Sitemap && v.form() == sitemap.Feed
+	return v.rules.policy.Feeds && v.item.Class != frontier.Sitemap && v.form() == sitemap.Feed
 }
 
 // isSitemap reports whether the answer is read as a sitemap.
 func (v *visited) isSitemap() bool {
-	looks := v.cfg.Sitemaps && v.form() != sitemap.None
+	looks := v.rules.policy.Sitemaps && v.form() != sitemap.None
 	if v.item.Class != frontier.Sitemap {
 		return looks
 	}

@@ -7,14 +7,25 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
+
+// holdingOf returns a lease of a host under a policy.
+func holdingOf(host string, polite politeness.Policy) *holding {
+	p := &policy.Policy{Politeness: polite, HostConcurrency: 1}
+	return &holding{
+		Crawl: &Crawl{cfg: Config{Policy: policy.NewLive(p).Load}}, lease: frontier.Lease{Host: host},
+		host: politeness.New(polite), rules: &hostRules{policy: p, host: p.Host(host)},
+	}
+}
 
 // TestPermitInBackoff: a request that waits for its connection while the host answers another
 // request with 429 is not written until the host's back-off ends.
 func TestPermitInBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &holding{Crawl: &Crawl{stopping: t.Context()}, host: politeness.New(politeness.Default()), deadline: time.Now().Add(time.Hour)}
+		h := holdingOf("a.test", politeness.Default())
+		h.stopping, h.deadline = t.Context(), time.Now().Add(time.Hour)
 		if err := h.permit(); err != nil {
 			t.Errorf("permit before the answer = %v, want nil", err)
 		}
@@ -51,7 +62,7 @@ func TestRosterReserves(t *testing.T) {
 		reserve(0)
 		reserve(delay)
 		turn(2 * delay)
-		h := &holding{lease: frontier.Lease{Host: "a.test"}, host: politeness.New(politeness.Policy{Delay: delay})}
+		h := holdingOf("a.test", politeness.Policy{Delay: delay})
 		r.join(h)
 		reserve(2 * delay)
 		if got := h.reserve(delay).Sub(begun); got != 3*delay {
@@ -64,7 +75,7 @@ func TestRosterReserves(t *testing.T) {
 		time.Sleep(time.Minute)
 		reserve(time.Minute)
 
-		eager := &holding{lease: frontier.Lease{Host: "b.test"}, host: politeness.New(politeness.Policy{})}
+		eager := holdingOf("b.test", politeness.Policy{})
 		for range 2 {
 			if at := eager.reserve(eager.delay()); !at.Equal(time.Now()) {
 				t.Errorf("a request without a delay waits %v, want 0", time.Until(at))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/follow"
@@ -19,6 +20,7 @@ import (
 // ones by reason.
 type linkSet struct {
 	*holding
+	policy      *policy.Policy // one for all links of the page
 	from        *frontier.Item
 	found       exact.Found    // how the links were found
 	class       frontier.Class // Sitemap if the links are sitemaps and not pages
@@ -59,7 +61,7 @@ func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 		l.tally.refusedByForm(Refused{URL: url.String(), Reason: why.Reason, Rule: why.Detail, Referrer: l.from.URL})
 	}
 	if l.cfg.OnRefused != nil {
-		l.detail(url.String(), why.Reason, inWords(&l.cfg.Rules, why))
+		l.detail(url.String(), why.Reason, inWords(&l.policy.Rules, why))
 	}
 }
 
@@ -92,7 +94,7 @@ func (l *linkSet) addDocument(document *extract.Page, nofollow bool) {
 				priority = frontier.PriorityAsset
 			}
 			found := l.judgeAlone(link.URL)
-			if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
+			if found.Answer != follow.Refuses && l.policy.Rules.BoundsHosts() {
 				candidates = append(candidates, candidate{link.URL, priority})
 			} else {
 				l.add(link.URL, priority, found)
@@ -122,7 +124,7 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 		URL: url.String(), Host: l.cfg.Canon.HostKey(url), Depth: uint16(l.depth), Hops: uint8(min(l.hops, 255)),
 		Priority: priority, Class: l.class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
 	}
-	offer.Class = l.exact.Class(&offer, l.found)
+	offer.Class = l.cfg.Exact.Class(&offer, l.found)
 	l.offers = append(l.offers, offer)
 	l.bytes += len(offer.URL)
 }
@@ -130,7 +132,7 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 // judge applies all rules of the crawl to a link.
 func (l *linkSet) judge(url canon.URL) follow.Finding {
 	found := l.judgeAlone(url)
-	if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
+	if found.Answer != follow.Refuses && l.policy.Rules.BoundsHosts() {
 		return l.limitHosts(url)
 	}
 	return found
@@ -153,7 +155,7 @@ func (l *linkSet) judgeSitemap(from, url canon.URL, listed bool) follow.Finding 
 		link.Kind = follow.Named
 	}
 	found := l.ask(&link)
-	if found.Answer != follow.Refuses && !sameHost && l.cfg.Rules.BoundsHosts() {
+	if found.Answer != follow.Refuses && !sameHost && l.policy.Rules.BoundsHosts() {
 		return l.limitHosts(url)
 	}
 	return found
@@ -161,7 +163,7 @@ func (l *linkSet) judgeSitemap(from, url canon.URL, listed bool) follow.Finding 
 
 // ask applies the rules to a link. After an error of the store the linkSet is incomplete.
 func (l *linkSet) ask(link *follow.Link) follow.Finding {
-	found, err := l.cfg.Rules.Judge(l.hard, link, l)
+	found, err := l.policy.Rules.Judge(l.hard, link, l)
 	l.err = cmp.Or(l.err, err)
 	return found
 }
@@ -175,7 +177,7 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	if known || l.err != nil {
 		return key, l.err
 	}
-	candidates := canon.Candidates(l.cfg.Rules.Scope, host)
+	candidates := canon.Candidates(l.policy.Rules.Scope, host)
 	open, err := l.admitted(ctx, candidates)
 	if err != nil {
 		return "", err
@@ -212,14 +214,14 @@ func (l *linkSet) addRedirect(from, target canon.URL) {
 		l.refuseLink(target, &found)
 		return
 	}
-	keys := canon.Keys(l.cfg.Rules.Scope, target)
-	if l.cfg.SeedHosts {
+	keys := canon.Keys(l.policy.Rules.Scope, target)
+	if l.policy.SeedsUnlimited {
 		keys = append(keys, frontier.SeedHost(l.cfg.Canon.HostKey(target)))
 	}
 	if len(keys) > 0 {
 		l.err = l.whileUnavailable(l.hard, func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
-	if l.cfg.Rules.BoundsHosts() && l.err == nil {
+	if l.policy.Rules.BoundsHosts() && l.err == nil {
 		l.err = l.whileUnavailable(l.hard, func() error { return l.reserveSeeds(l.hard, []string{target.Host()}) })
 	}
 	if l.err != nil {
@@ -240,6 +242,7 @@ type SeedAnswer struct {
 // in the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
 // Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
+	p := c.cfg.Policy()
 	answers := make([]SeedAnswer, len(raw))
 	var offers []frontier.Offer
 	var at []int
@@ -258,8 +261,8 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			answer.Err, answer.Verdict = err, frontier.Verdict{Answer: frontier.Refused, Reason: reason}
 			continue
 		}
-		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
-		if c.cfg.SeedHosts {
+		keys = append(keys, canon.Keys(p.Rules.Scope, url)...)
+		if p.SeedsUnlimited {
 			keys = append(keys, frontier.SeedHost(c.cfg.Canon.HostKey(url)))
 		}
 		if c.cfg.SeedOrigins || c.cfg.sendsPrivate() {
@@ -268,7 +271,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		hosts[url.Host()] = true
 		at = append(at, i)
 		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
-		offer.Class = c.exact.Class(&offer, exact.BySeed)
+		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
 		offers = append(offers, offer)
 	}
 	if len(offers) == 0 {
@@ -279,7 +282,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			return nil, fmt.Errorf("open the scope of seeds: %w", err)
 		}
 	}
-	if c.cfg.Rules.BoundsHosts() {
+	if p.Rules.BoundsHosts() {
 		if err := c.reserveSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
 			return nil, fmt.Errorf("add the hosts of seeds to those of their domains: %w", err)
 		}

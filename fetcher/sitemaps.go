@@ -30,7 +30,7 @@ func (h *holding) offerSitemaps(origin string) error {
 	h.mu.Lock()
 	rules := h.origin(origin).Rules()
 	h.mu.Unlock()
-	if !h.cfg.Sitemaps || rules == nil {
+	if !h.cfg.Policy().Sitemaps || rules == nil {
 		return nil
 	}
 	offers := h.sitemapsOf(origin, rules)
@@ -82,10 +82,11 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 // request adapts a request to its item. A sitemap may be larger than a page, and of any
 // content type.
 func (h *holding) request(item frontier.Item, request get.Request) get.Request {
+	p := h.cfg.Policy()
 	switch {
 	case item.Class == frontier.Sitemap:
 		request.AnyType, request.MaxBody = true, h.largestSitemap()
-	case h.cfg.Sitemaps || h.cfg.Feeds:
+	case p.Sitemaps || p.Feeds:
 		request.Peek = h.peek
 	}
 	return request
@@ -124,8 +125,8 @@ func (h *holding) takeListing(stop context.Context, class frontier.Class) (done 
 // the target of a redirect.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
-	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap, listing: true}
-	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap, listing: true}
+	pages := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap, listing: true}
+	files := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap, listing: true}
 	early := earlyLinks{visited: v}
 	bases := xmlBases{canon: v.cfg.Canon, url: v.url}
 	reading := v.growShare(sitemapChunks) && v.beginParsing()

@@ -124,7 +124,7 @@ func TestSitemapsAreNotJudgedAsPages(t *testing.T) {
 }
 
 // TestSitemapsAtWellKnownPlaces: if robots.txt names no sitemaps, the well-known paths are
-// requested once for each origin. Without Config.Sitemaps they are never requested.
+// requested once for each origin. Without Policy.Sitemaps they are never requested.
 func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRobotsTagHeader(t *testing.T) {
 	})
 }
 
-// TestAssetsAreCrawled: with Config.Assets, embedded URLs are queued after the pages.
+// TestAssetsAreCrawled: with Policy.Assets, embedded URLs are queued after the pages.
 func TestAssetsAreCrawled(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,16 +16,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
-	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // TestConfigFaults: New reports all faults at once.
 func TestConfigFaults(t *testing.T) {
-	_, err := fetcher.New(fetcher.Config{Concurrency: -1, HostConcurrency: -1, Retries: -2, Rate: -1,
-		Politeness: politeness.Policy{Jitter: 2}, Rules: follow.Rules{MaxDepth: -1}})
+	_, err := newWorker(config{fetcher.Config{Concurrency: -1, Rate: -1, Grace: -1}, policy.Policy{HostConcurrency: -1, Retries: -2,
+		Politeness: politeness.Policy{Jitter: 2}, Rules: policy.Rules{MaxDepth: -1}}})
 	for _, want := range []string{"Store is nil", "Client is nil", "Scope is nil", "Concurrency is -1", "HostConcurrency is -1",
-		"Retries is -2", "Rate is -1", "Jitter is 2", "MaxDepth is -1"} {
+		"Retries is -2", "Rate is -1", "Grace is -1", "Jitter is 2", "MaxDepth is -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}
@@ -34,8 +34,11 @@ func TestConfigFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client, Rules: follow.Rules{Scope: canon.ScopeAny}}
-	if _, err := fetcher.New(cfg); err != nil {
+	if _, err := fetcher.New(fetcher.Config{}); err == nil || !strings.Contains(err.Error(), "Policy is nil") {
+		t.Errorf("New without a policy: %v", err)
+	}
+	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client}
+	if _, err := newWorker(config{cfg, policy.Policy{HostConcurrency: 1, Rules: policy.Rules{Scope: canon.ScopeAny}}}); err != nil {
 		t.Errorf("New with the smallest valid config: %v", err)
 	}
 }
@@ -244,7 +247,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 
 // stoppable returns the world, the config and the seeds of a crawl of many hosts. The
 // argument slow is the time until a page is answered.
-func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
+func stoppable(t *testing.T, slow time.Duration) (*world, config, []string) {
 	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		if strings.HasSuffix(url, "/robots.txt") {
 			return reply{}, false
@@ -312,7 +315,7 @@ func (w *world) given(wantLeased uint64) {
 }
 
 // resume finishes a crawl that was stopped, and checks the whole crawl.
-func (w *world) resume(cfg fetcher.Config) {
+func (w *world) resume(cfg config) {
 	w.t.Helper()
 	if end, err := w.worker(cfg).Run(w.t.Context()); err != nil || end != fetcher.Empty {
 		w.t.Fatalf("the second Run ended with %q, %v", end, err)

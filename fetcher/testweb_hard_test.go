@@ -41,10 +41,10 @@ func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 // TestCorners crawls every corner of the test web (see the function corners) that needs no
 // sockets.
 func TestCorners(t *testing.T) {
-	for name, change := range map[string]func(*fetcher.Config){
-		"defaults":            func(*fetcher.Config) {},
-		"concurrent requests": func(c *fetcher.Config) { c.HostConcurrency = 4 },
-		"little memory": func(c *fetcher.Config) {
+	for name, change := range map[string]func(*config){
+		"defaults":            func(*config) {},
+		"concurrent requests": func(c *config) { c.HostConcurrency = 4 },
+		"little memory": func(c *config) {
 			c.Memory = 3 * fetcher.LeastMemory(c.Client)
 		},
 	} {
@@ -62,7 +62,7 @@ func TestCorners(t *testing.T) {
 }
 
 // cornerConfig returns the config of a worker that crawls web without sockets.
-func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
+func (w *world) cornerConfig(web *testweb.Web) config {
 	cfg := w.config()
 	cfg.Client = clientOf(w.t, get.Config{Transport: streamWire{web.Handler()}, MaxBodyBytes: 256 << 10})
 	cfg.Rules, cfg.Sitemaps = anywhere, true

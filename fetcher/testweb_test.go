@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/testweb"
@@ -93,7 +92,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 }
 
 // crawlByTwo crawls web with two workers and checks their records and delays.
-func (w *world) crawlByTwo(cfg fetcher.Config, web *testweb.Web) {
+func (w *world) crawlByTwo(cfg config, web *testweb.Web) {
 	w.t.Helper()
 	ends := make(chan error, 2)
 	for range 2 {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -49,7 +48,7 @@ func TestMaxHosts(t *testing.T) {
 		}))
 		cfg := w.config()
 		cfg.Rules.Scope = canon.ScopeAny
-		if _, err := fetcher.New(func() fetcher.Config { c := cfg; c.Rules.MaxHosts = 1; return c }()); err == nil {
+		if _, err := newWorker(func() config { c := cfg; c.Rules.MaxHosts = 1; return c }()); err == nil {
 			t.Error("New with MaxHosts and without a Quota returned no error")
 		}
 		cfg.Rules.MaxHosts, cfg.Quota = 4, w.store

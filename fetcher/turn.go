@@ -29,18 +29,15 @@ type turn func(start bool) (wait time.Duration, err error)
 // function end when the request is over. This call gives everything back except the
 // place in h.room, which the visit keeps until it is completed.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
-	for _, gate := range []chan struct{}{h.room, h.asks} {
-		select {
-		case gate <- struct{}{}:
-		case <-stop.Done():
-			if gate == h.asks {
-				<-h.room
-			}
-			return nil, errStop
-		}
+	if !h.room.enter(stop) {
+		return nil, errStop
+	}
+	if !h.asks.enter(stop) {
+		h.room.leave()
+		return nil, errStop
 	}
 	if end, err = h.beginRequest(stop, next); err != nil {
-		<-h.room
+		h.room.leave()
 	}
 	return end, err
 }
@@ -49,7 +46,7 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 // place in h.asks is given back.
 func (h *holding) beginRequest(stop context.Context, next turn) (end func(), err error) {
 	if err := h.takeTurn(stop, next); err != nil {
-		<-h.asks
+		h.asks.leave()
 		return nil, err
 	}
 	stopTiming := h.timeRequest()
@@ -57,7 +54,7 @@ func (h *holding) beginRequest(stop context.Context, next turn) (end func(), err
 		stopTiming()
 		h.repay()
 		h.dropSlot()
-		<-h.asks
+		h.asks.leave()
 	}, nil
 }
 
@@ -123,6 +120,7 @@ func (h *holding) turn(patience time.Duration) turn {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		now := time.Now()
+		h.obey()
 		wait := h.dueIn(now)
 		switch {
 		case h.lost, h.failure != nil, h.deadline.Sub(now) < lastSecond:
@@ -157,11 +155,13 @@ func (h *holding) permit() error {
 // reserve returns when a request may be written. The request already has its connection. The
 // time is now, unless that is too soon: the time since the previous request must be at least
 // the argument delay. The turns of the two requests were that far apart, but the previous
-// request may have waited longer for its connection. The request counts as started at the
-// returned time, and the caller must not write it earlier.
+// request may have waited longer for its connection. If a new policy has a longer delay, the time
+// since the previous request is at least that. The request counts as started at the returned time,
+// and the caller must not write it earlier.
 func (h *holding) reserve(delay time.Duration) (at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delay = max(delay, h.obey().host.Politeness.Delay)
 	at = time.Now()
 	if next := h.written.Add(delay); next.After(at) {
 		at = next

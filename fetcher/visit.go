@@ -30,7 +30,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		h.mu.Lock()
 		h.outstanding--
 		h.mu.Unlock()
-		<-h.room
+		h.room.leave()
 	}()
 	start := sync.OnceFunc(func() { close(began) })
 	v := visited{holding: h, item: item, url: url, private: private, asked: []string{item.URL}}
@@ -77,6 +77,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 // starts, request calls the function started.
 func (v *visited) request(delay time.Duration, started func()) error {
 	stage.Fetch.Begin()
+	v.rules = v.present()
 	setStart := func(at time.Time) { // may run in another goroutine
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -86,7 +87,7 @@ func (v *visited) request(delay time.Duration, started func()) error {
 	grow := v.newGrowth(v.share)
 	v.tally.requests.Add(1)
 	answer, err := v.cfg.Client.Get(v.hard, v.holding.request(v.item, get.Request{
-		URL: v.spelling(), Header: v.rules.Header, Private: v.private, Permit: v.permit, Grow: grow.grow,
+		URL: v.spelling(), Header: v.rules.host.Header, Private: v.private, Permit: v.permit, Grow: grow.grow,
 		Started: func() {
 			setStart(v.start())
 			started()
@@ -116,6 +117,7 @@ func (h *holding) start() time.Time {
 // completion returns the completion after the last request, whose error is err. If v.next is set,
 // another request must follow instead.
 func (v *visited) completion(err error) frontier.Completion {
+	v.rules = v.present()
 	if err != nil {
 		return v.failed(err)
 	}
@@ -161,6 +163,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 // visited is a visit, with the answer to its last request.
 type visited struct {
 	*holding
+	rules   *hostRules // for the present request, and then for its answer
 	item    frontier.Item
 	url     canon.URL
 	private bool      // requests get the private headers
@@ -203,7 +206,7 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 	}
 	if item.Class > frontier.Listed {
 		// This class belongs to a rule of Config.Exact, and has the name of the rule.
-		r.Class = h.exact.Name(item.Class)
+		r.Class = h.cfg.Exact.Name(item.Class)
 	}
 	if item.Class != frontier.Bulk && r.Class == "" {
 		r.Class = item.Class.String()
@@ -252,8 +255,8 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 // completion finishes the item.
 func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
-	if attempts <= v.cfg.Retries {
-		wait := max(v.policy.RetryIn(attempts, random), minWait)
+	if attempts <= v.rules.policy.Retries {
+		wait := max(v.rules.host.Politeness.RetryIn(attempts, random), minWait)
 		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
 	}
 	r.Attempts = attempts
@@ -318,14 +321,14 @@ func (v *visited) answered() frontier.Completion {
 	if retry {
 		r.Error = "status " + statusText(answer.Status)
 		v.tally.failed(v.item.Host, r.Error)
-		return v.again(outcome, min(answer.RetryAfter, v.policy.MaxRetryAfter), r)
+		return v.again(outcome, min(answer.RetryAfter, v.rules.host.Politeness.MaxRetryAfter), r)
 	}
 	if answer.Damage != nil {
 		r.Error = answer.Damage.Error()
 	}
 	if answer.Cut != nil {
 		r.Error = earlyEnd + answer.Cut.Error()
-		if v.item.Attempts == 0 && v.cfg.Retries > 0 {
+		if v.item.Attempts == 0 && v.rules.policy.Retries > 0 {
 			v.tally.failed(v.item.Host, earlyEnd+causeOf(answer.Cut))
 			return v.again(frontier.Network, 0, r)
 		}
@@ -346,12 +349,12 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	answer := v.answer
 	v.describe(r)
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r, visit: v}
-	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
+	links := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth) + 1}
 	early := earlyLinks{visited: v, waits: true}
 	outcome := frontier.OK
-	nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token)
+	nofollow := robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.rules.token)
 	options := extract.Options{
-		Canon: v.cfg.Canon, Assets: v.cfg.Assets, Feeds: v.cfg.Feeds, ProductToken: v.token,
+		Canon: v.cfg.Canon, Assets: v.rules.policy.Assets, Feeds: v.rules.policy.Feeds, ProductToken: v.rules.token,
 		Hold: v.growShare, Room: v.growShare, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 		OnRefused: links.refuseReference,
 	}
@@ -443,7 +446,7 @@ func (v *visited) giveBack() frontier.Completion {
 // target is another spelling of the item's URL, redirected sets v.next.
 func (v *visited) redirected(r *record.Record) frontier.Completion {
 	answer := v.answer
-	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
+	links := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
 	if answer.RedirectTo != "" {
 		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
 		if err == nil && target == v.url {

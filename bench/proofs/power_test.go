@@ -24,9 +24,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/crash"
-	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
@@ -98,13 +98,11 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}
-	rules := follow.Default(time.Now())
-	rules.Scope = canon.ScopeAny
+	rules := policy.Default(time.Now())
+	rules.Rules.Scope = canon.ScopeAny
+	rules.Politeness = politeness.Policy{BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond, RetryBase: time.Millisecond}
 	m.crawl, err = fetcher.New(fetcher.Config{
-		Store: m.store, Client: client, Sink: m.files, Rules: rules,
-		Politeness: politeness.Policy{
-			BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond, RetryBase: time.Millisecond,
-		},
+		Store: m.store, Client: client, Sink: m.files, Policy: policy.NewLive(rules).Load,
 		Concurrency: 4, Grace: time.Nanosecond,
 	})
 	if err != nil {

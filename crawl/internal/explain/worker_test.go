@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
@@ -111,8 +111,10 @@ func agree(t *testing.T, rules follow.Rules) {
 		t.Fatal(err)
 	}
 	store, written := frontiertest.NewMemory(frontiertest.MemoryConfig{}), records{}
+	p := policy.Default(time.Now())
+	p.Rules = rules
 	worker, err := fetcher.New(fetcher.Config{Store: store, Scope: store, Client: client, Canon: canonicalizer, Sink: written,
-		Rules: rules, Politeness: politeness.Default()})
+		Policy: policy.NewLive(p).Load})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -127,8 +126,8 @@ func (p *plan) config() (crawl.Config, error) {
 	c.Memory = int64(p.memory) / 2
 	// The value 0 of these flags means none. The value 0 of their fields means the default.
 	c.MaxExternal = cmp.Or(c.MaxExternal, crawl.NoLimit)
-	c.Retries, c.DeadAfter = cmp.Or(c.Retries, fetcher.NoRetries), cmp.Or(c.DeadAfter, crawl.NoLimit)
-	c.Grace, c.Requests.MinRate = cmp.Or(c.Grace, fetcher.NoGrace), cmp.Or(c.Requests.MinRate, get.NoMinRate)
+	c.Retries, c.DeadAfter = cmp.Or(c.Retries, crawl.NoLimit), cmp.Or(c.DeadAfter, crawl.NoLimit)
+	c.Grace, c.Requests.MinRate = cmp.Or(c.Grace, crawl.NoDelay), cmp.Or(c.Requests.MinRate, get.NoMinRate)
 	c.Fields = append([]crawl.FieldGroup{{Fields: p.fields}}, p.groups...)
 	c.Requests.Headers = make(http.Header)
 	for _, text := range p.headers {
