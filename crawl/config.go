@@ -72,7 +72,7 @@ type Config struct {
 	Anyway bool
 
 	Concurrency   int           // hosts that get requests at once; 0 means that the crawl finds the best number
-	MaxPages      uint64        // end after this number of answers in the whole crawl; 0 means no limit
+	MaxPages      uint64        // end after this number of answers in the whole crawl, in Redis at most the requests under way more; 0 means no limit
 	MaxTime       time.Duration // end Run after this time; 0 means no limit
 	MaxQueued     uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
 	Rate          float64       // requests per second of this process; 0 means no limit

@@ -20,7 +20,7 @@
 //	 7  begin           fetcher/turn.go       visits of the host that are not completed
 //	 8  begin           fetcher/turn.go       requests to the host under way
 //	 9  takeSlot        fetcher/slot.go       a slot, or a late slot, for the host
-//	10  await           fetcher/pause.go      no pause, no backlog of the store or the memory
+//	10  await           fetcher/pause.go      no pause, no backlog of store or memory, pages left
 //	11  pay             fetcher/turn.go       a share of the worker's rate
 //	12  awaitBandwidth  fetcher/bandwidth.go  a share of the worker's bandwidth
 //	13  CheckPort       fetcher/get/port.go   a port that belongs to the web

@@ -3,6 +3,8 @@ package fetcher
 import (
 	"context"
 	"sync"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // barrier prevents the start of requests while it is shut. Its zero value is open.
@@ -48,7 +50,8 @@ func (c *Crawl) opening() <-chan struct{} {
 	return c.backlog.opening()
 }
 
-// await waits until requests may start, and reports whether it had to wait. The caller must
+// await waits until requests may start, and reports whether it had to wait. It returns errStop if
+// Policy.MaxPages is reached, which does not limit checks. The caller must
 // have called takeSlot. Before await waits, it calls dropSlot, so that the slot becomes free
 // if no other request of the host needs it. After the wait, it calls takeSlot again.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
@@ -64,5 +67,20 @@ func (h *holding) await(stop context.Context) (waited bool, err error) {
 		}
 		waited = true
 	}
-	return waited, nil
+	if h.cfg.Policy().MaxPages == 0 || frontier.IsCheck(h.lease.Host) {
+		return waited, nil
+	}
+	reached := false
+	err = h.whileUnavailable(stop, func() (err error) {
+		reached, err = h.cfg.Store.LimitReached(stop, h.cfg.Policy().MaxPages)
+		return err
+	})
+	if err == nil && !reached {
+		return waited, nil
+	}
+	h.dropSlot()
+	if err != nil && stop.Err() == nil {
+		return waited, h.storeFailed(err)
+	}
+	return waited, errStop
 }

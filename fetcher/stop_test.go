@@ -82,6 +82,125 @@ func TestMaxPages(t *testing.T) {
 	}
 }
 
+// TestMaxPagesOfShared: in a crawl whose leases may have more items than the limit permits, the pages
+// beyond it are those whose requests were under way when the last page within it was completed: no request
+// starts later. All other items go back to the queue, and a run with a higher limit goes on.
+func TestMaxPagesOfShared(t *testing.T) {
+	rng := dice(t)
+	for workers := 1; workers <= 3; workers++ {
+		synctest.Test(t, func(t *testing.T) {
+			web := &randomWeb{salt: rng.Uint64(), hosts: 16, pages: 40}
+			answer := func(r *http.Request, url string, try int) (reply, bool) {
+				found, ok := web.answer(r, url, try)
+				found.wait += time.Second + time.Duration(len(url)%7)*100*time.Millisecond
+				return found, ok
+			}
+			w := newWorldOf(t, &wire{answer: answer}, frontiertest.MemoryConfig{PagesOnly: true})
+			limits := &limitedStore{Memory: w.store}
+			cfg := w.config()
+			cfg.Store, cfg.HostConcurrency, cfg.Rules = limits, 2, anywhere
+			cfg.Politeness.LatencyFactor = 0
+			w.seed(w.worker(cfg), web.seeds()...)
+			for _, limit := range []uint64{1, 33, 100} {
+				cfg.MaxPages = limit
+				limits.begin(t, limit)
+				var runs sync.WaitGroup
+				for range workers {
+					crawl := w.worker(cfg)
+					runs.Go(func() {
+						if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Limit {
+							t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Limit)
+						}
+					})
+				}
+				runs.Wait()
+				w.balanced()
+				stats := w.stats()
+				if stats.Pages < limit || stats.Leased != 0 {
+					t.Errorf("%d workers: %d pages, want %d or more; %d items leased, want 0", workers, stats.Pages, limit, stats.Leased)
+				}
+				for _, call := range w.wire.log() {
+					if call.start.After(limits.reached) {
+						t.Errorf("%d workers, limit %d: %s was requested %v after the limit was reached",
+							workers, limit, call.url, call.start.Sub(limits.reached))
+					}
+				}
+			}
+		})
+	}
+}
+
+// limitedStore notes when the pages reach a limit.
+type limitedStore struct {
+	*frontiertest.Memory
+	mu      sync.Mutex
+	limit   uint64
+	reached time.Time
+	away    bool // LimitReached fails
+}
+
+func (s *limitedStore) begin(t *testing.T, limit uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit, s.reached = limit, time.Time{}
+	s.note(t.Context())
+}
+
+// note stores the time if the pages have just reached the limit. The caller must hold mu.
+func (s *limitedStore) note(ctx context.Context) {
+	if stats, _ := s.Stats(ctx); s.reached.IsZero() && stats.Pages >= s.limit {
+		s.reached = time.Now()
+	}
+}
+
+func (s *limitedStore) LimitReached(ctx context.Context, maxPages uint64) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return false, frontier.ErrUnavailable
+	}
+	return s.Memory.LimitReached(ctx, maxPages)
+}
+
+func (s *limitedStore) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, host frontier.HostUpdate) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.Memory.Complete(ctx, id, done, host)
+	s.note(ctx)
+	return err
+}
+
+// TestLimitUnknown: while the store cannot say whether the limit is reached, no request starts.
+func TestLimitUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{PagesOnly: true})
+		limits := &limitedStore{Memory: w.store, away: true}
+		cfg := w.config()
+		cfg.Store, cfg.MaxPages = limits, 2
+		crawl := w.worker(cfg)
+		w.seed(crawl, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+		end := make(chan fetcher.End, 1)
+		go func() {
+			got, err := crawl.Run(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			end <- got
+		}()
+		time.Sleep(time.Minute)
+		if n := len(w.wire.log()); n != 0 {
+			t.Errorf("%d requests while the limit is unknown, want 0", n)
+		}
+		limits.mu.Lock()
+		limits.away = false
+		limits.mu.Unlock()
+		if got := <-end; got != fetcher.Limit {
+			t.Errorf("Run ended with %q, want %q", got, fetcher.Limit)
+		}
+		w.balanced()
+	})
+}
+
 // TestMaxPagesOfTheDead: the items of a dead worker count against the limit until their
 // lease expires. A worker without other work waits until then, and fetches pages up to the
 // limit.

@@ -41,6 +41,11 @@ type Store interface {
 	// Lease returns that lease. Lease does not block: Grant.Wait is the time until
 	// the next host can become due.
 	Lease(ctx context.Context, request LeaseRequest) (Grant, error)
+	// LimitReached reports whether no more requests may start because the crawl has maxPages
+	// pages; 0 means no limit. A worker calls it before each request, because a store that several workers
+	// share leases more items than maxPages permits. The number of pages can be up to 1 s old.
+	// LimitReached is cheap, and always false, if leased items count towards LeaseRequest.MaxPages.
+	LimitReached(ctx context.Context, maxPages uint64) (bool, error)
 
 	// Extend restarts the TTL of a lease. It adds items until the lease has
 	// topUp.Items items that are not completed. It returns all items of the lease
@@ -149,7 +154,11 @@ type LeaseRequest struct {
 	Worker   string    // the caller's name in status output
 	IDs      []LeaseID // new ids, one for each host that the caller wants
 	InFlight int       // how many requests the caller sends to one host at the same time; 0 means 1
-	MaxPages uint64    // no item is leased that could make Stats.Pages exceed MaxPages, apart from checks; 0 means no limit
+	// MaxPages is the maximum number of pages of the crawl; 0 means no limit. In a crawl of one worker, no
+	// item is leased that could make Stats.Pages exceed it, apart from checks (see CheckURL). In a crawl that
+	// several workers share, nothing is leased once the crawl has MaxPages pages, apart from checks: see
+	// Store.LimitReached.
+	MaxPages uint64
 }
 
 // Grant is the answer to a LeaseRequest.
@@ -161,8 +170,8 @@ type Grant struct {
 	// Empty reports that no item is queued, delayed or leased. The crawl is over
 	// unless a caller adds URLs.
 	Empty bool
-	// Limited reports that MaxPages prevents further leases, apart from those of checks
-	// (see CheckURL). Leased items count towards the limit, even if they later produce no page.
+	// Limited reports that MaxPages prevents further leases, apart from those of checks. If the limit is exact,
+	// leased items count towards it, even if they later produce no page.
 	Limited bool
 	// Reached reports that the crawl has MaxPages pages, and no check is queued or leased.
 	// After that, Limited stays true.

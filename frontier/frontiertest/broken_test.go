@@ -19,6 +19,7 @@ type broken struct {
 	list     func(context.Context, frontier.State, string, func(frontier.Item) bool) error
 	reserve  func(context.Context, []frontier.QuotaKey, uint64) ([]bool, error)
 	pause    func(context.Context, bool) error
+	limit    func(context.Context, uint64) (bool, error)
 	retry    func(context.Context, string) (int, error)
 	reopen   func() (Crawl, error)
 }
@@ -27,7 +28,7 @@ func newBroken(opt Options) *broken {
 	m := openMemory(opt)
 	return &broken{
 		Memory: m, add: m.Add, lease: m.Lease, extend: m.Extend, complete: m.Complete,
-		stats: m.Stats, audit: m.Audit, list: m.List, reserve: m.Reserve, pause: m.Pause, retry: m.Retry,
+		stats: m.Stats, audit: m.Audit, list: m.List, reserve: m.Reserve, pause: m.Pause, retry: m.Retry, limit: m.LimitReached,
 	}
 }
 
@@ -60,6 +61,10 @@ func (b *broken) Reserve(ctx context.Context, keys []frontier.QuotaKey, maxKeys 
 }
 
 func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(ctx, paused) }
+
+func (b *broken) LimitReached(ctx context.Context, maxPages uint64) (bool, error) {
+	return b.limit(ctx, maxPages)
+}
 
 func (b *broken) Retry(ctx context.Context, host string) (int, error) { return b.retry(ctx, host) }
 

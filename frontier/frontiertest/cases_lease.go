@@ -57,9 +57,29 @@ var leaseCases = []testCase{
 	{"ExtendHoldsMaxPages", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
 		got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 5})
+		if c.limitsPagesOnly() {
+			c.wantItems("topped up below the limit", got.Items, pages("a.test", 2, 9))
+			return
+		}
 		c.wantItems("topped up to the limit", got.Items, pages("a.test", 2, 5))
 		got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
 		c.wantItems("topped up beyond the limit", got.Items, nil)
+	}},
+	{"NothingIsLeasedAtTheLimit", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
+		l := c.addAndLease(pages("a.test", 0, 9)...)
+		c.add(pages("b.test", 0, 9)...)
+		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[0]), finished(l.Items[1]))
+		got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 2})
+		c.wantItems("topped up at the limit", got.Items, nil)
+		grant := c.grant(frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1), MaxPages: 2})
+		c.Require(len(grant.Leases) == 0 && grant.Limited && grant.Reached,
+			"at the limit: %d hosts leased, limited %t, reached %t, want 0, true, true", len(grant.Leases), grant.Limited, grant.Reached)
+		c.wantLimit(2, c.limitsPagesOnly())
+		c.wantLimit(3, false)
+		c.wantLimit(0, false)
+		grant = c.grant(frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1), MaxPages: 3})
+		c.Require(len(grant.Leases) == 1 && !grant.Limited == c.limitsPagesOnly() && !grant.Reached,
+			"one page below the limit: %d hosts leased, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
 	}},
 	// This case checks that an item is not leased again under a lease that has completed
 	// it. Otherwise, if a reply is lost, the repeated completion would complete the item a

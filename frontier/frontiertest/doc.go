@@ -38,7 +38,8 @@
 //   - MaxPages. A call with MaxPages never makes the sum of pages and leased items
 //     exceed MaxPages. Limited is true if the sum reaches MaxPages and items are
 //     queued, even if no host is due. Reached is true if Limited is true, the pages
-//     alone reach MaxPages, and no check is queued or leased.
+//     alone reach MaxPages, and no check is queued or leased. With LimitsPagesOnly, leased items
+//     do not count: nothing is leased once the pages reach MaxPages, and LimitReached is true.
 //   - Checks (frontier.CheckURL) do not count towards MaxPages, which does not limit
 //     them. Their hosts have a delay of at least frontier.CheckDelay, and no maximum number
 //     of items. A check and its URL are two items.

@@ -110,6 +110,18 @@ func (d *driver) fillFilter() frontier.Stats {
 	return d.books()
 }
 
+func (d *driver) limitsPagesOnly() bool {
+	crawl, ok := d.Crawl.(LimitsPagesOnly)
+	return ok && crawl.LimitsPagesOnly()
+}
+
+// wantLimit checks whether requests may start under a limit of pages.
+func (d *driver) wantLimit(maxPages uint64, want bool) {
+	got, err := d.LimitReached(d.Ctx, maxPages)
+	d.Must(err, "LimitReached")
+	d.Require(got == want, "LimitReached(%d) is %t, want %t", maxPages, got, want)
+}
+
 func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 	grant, err := d.Lease(d.Ctx, request)
 	d.Must(err, "Lease")

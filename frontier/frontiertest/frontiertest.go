@@ -39,6 +39,10 @@ type LinksFirst interface{ LinksFirst() }
 // in another round, because the filter's claim might be a false positive.
 type ForgetsDone interface{ ForgetsDone() }
 
+// LimitsPagesOnly is a Crawl that says whether several workers share it. In this case, leased items do not count towards
+// MaxPages, so that workers must call LimitReached before each request. Of any other Crawl, they count.
+type LimitsPagesOnly interface{ LimitsPagesOnly() bool }
+
 // KeepsLeases is a Crawl whose leases do not end when it is opened again. The new
 // process cannot use them, so they expire.
 type KeepsLeases interface{ KeepsLeases() }

@@ -27,6 +27,19 @@ func TestMemoryPassesSuite(t *testing.T) {
 	Run(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
 }
 
+func openPagesOnly(_ *testing.T, opt Options) Crawl {
+	m := openMemory(opt)
+	m.cfg.PagesOnly = true
+	return m
+}
+
+func TestPagesOnlyPassesSuite(t *testing.T) {
+	Run(t, openPagesOnly)
+	for seed := range uint64(10) {
+		Model(t, openPagesOnly, seed, 500)
+	}
+}
+
 var (
 	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
 	proof = flag.Bool("proof", false, "many long random runs")

@@ -19,6 +19,7 @@ import (
 type ledger struct {
 	*suite.Driver // ends the run at a wrong answer
 	opt           Options
+	pagesOnly     bool // leased items do not count towards MaxPages
 	urls          map[string]*known
 	sites         map[string]*site
 	leases        map[frontier.LeaseID]*ledgerLease // leases that have not ended or expired
@@ -62,7 +63,7 @@ type ledgerLease struct {
 
 func newLedger(d *driver) *ledger {
 	return &ledger{
-		Driver: &d.Driver, opt: d.opt, urls: map[string]*known{}, sites: map[string]*site{},
+		Driver: &d.Driver, opt: d.opt, pagesOnly: d.limitsPagesOnly(), urls: map[string]*known{}, sites: map[string]*site{},
 		leases: map[frontier.LeaseID]*ledgerLease{}, admitted: map[string]bool{},
 		stats: frontier.Stats{
 			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
@@ -244,6 +245,9 @@ func (g *ledger) hand(h *ledgerLease, got []frontier.Item, n int, maxPages uint6
 
 func (g *ledger) allowance(maxPages uint64) int {
 	if maxPages == 0 {
+		return 1 << 30
+	}
+	if g.pagesOnly && g.stats.Pages < maxPages {
 		return 1 << 30
 	}
 	return int(maxPages) - min(int(maxPages), int(g.stats.Pages+g.stats.Leased))

@@ -20,6 +20,8 @@ type MemoryConfig struct {
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
 	SeedsUnlimited bool
+	// PagesOnly says that leased items do not count towards MaxPages: see LimitsPagesOnly.
+	PagesOnly bool
 
 	Now    func() time.Time // nil means time.Now
 	Output frontier.Output  // nil means that records are written and nothing is synced

@@ -106,8 +106,22 @@ func (m *Memory) allowance(host string, maxPages uint64) int {
 	if maxPages == 0 || frontier.IsCheck(host) {
 		return 1 << 30
 	}
-	taken := min(m.stats.Pages+m.stats.Leased-m.checks().Leased, maxPages)
+	taken := m.stats.Pages
+	if m.cfg.PagesOnly && taken < maxPages {
+		return 1 << 30
+	}
+	taken = min(taken+m.stats.Leased-m.checks().Leased, maxPages)
 	return int(min(maxPages-taken, 1<<30))
+}
+
+// LimitsPagesOnly implements LimitsPagesOnly.
+func (m *Memory) LimitsPagesOnly() bool { return m.cfg.PagesOnly }
+
+// LimitReached implements frontier.Store.
+func (m *Memory) LimitReached(_ context.Context, maxPages uint64) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cfg.PagesOnly && maxPages > 0 && m.stats.Pages >= maxPages, nil
 }
 
 // hand moves up to n ready items of l's host to l, in order. It skips items that l

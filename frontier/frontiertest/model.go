@@ -137,10 +137,13 @@ func (p *player) addSome() {
 }
 
 // maxPages returns a limit of pages. Usually it is 0, which means no limit. Otherwise at
-// most 19 more items fit.
+// most 19 more items fit, or at most 2 more pages if leased items do not count.
 func (p *player) maxPages() uint64 {
 	if p.chance(70) {
 		return 0
+	}
+	if p.ledger.pagesOnly {
+		return p.ledger.stats.Pages + uint64(p.rng.IntN(3))
 	}
 	return p.ledger.stats.Pages + p.ledger.stats.Leased + uint64(p.rng.IntN(20))
 }
@@ -159,6 +162,7 @@ func (p *player) leaseSome() {
 			p.Note("  = %x: %s %q", l.ID[6:8], l.Host, urls(l.Items))
 		}
 		p.ledger.granted(request, grant, p.Clock.Now())
+		p.wantLimit(request.MaxPages, p.ledger.pagesOnly && p.ledger.allowance(request.MaxPages) == 0)
 	}
 }
 

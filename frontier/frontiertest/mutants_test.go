@@ -222,6 +222,23 @@ var mutants = []mutant{
 			return b.Memory.Extend(ctx, id, topUp)
 		}
 	}, []string{"ExtendHoldsMaxPages"}, false},
+	{"leases at the limit of pages", func(b *broken) {
+		b.cfg.PagesOnly = true
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			request.MaxPages *= 2
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"NothingIsLeasedAtTheLimit"}, false},
+	{"does not say that the limit of pages is reached", func(b *broken) {
+		b.cfg.PagesOnly = true
+		b.limit = func(context.Context, uint64) (bool, error) { return false, nil }
+	}, []string{"NothingIsLeasedAtTheLimit"}, false},
+	{"says too soon that the limit of pages is reached", func(b *broken) {
+		b.cfg.PagesOnly = true
+		b.limit = func(ctx context.Context, maxPages uint64) (bool, error) {
+			return b.Memory.LimitReached(ctx, max(maxPages, 1)-1)
+		}
+	}, []string{"NothingIsLeasedAtTheLimit"}, false},
 	{"tops up with what was completed", func(b *broken) {
 		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 			b.locked(func(m *Memory) {

@@ -77,6 +77,9 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	return grant, nil
 }
 
+// LimitReached implements frontier.Store. Leased items count towards the limit.
+func (*Store) LimitReached(context.Context, uint64) (bool, error) { return false, nil }
+
 func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	grant := frontier.Grant{Paused: g.meta.Stats.Paused}
 	var fresh []frontier.LeaseID

@@ -70,10 +70,10 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run stri
 // commands are the commands that a Store sends or runs in scripts. Each has enough arguments
 // to be accepted. KEY stands for a key.
 var commands = []string{
-	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GET KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
+	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
 	"HGET KEY f", "HGETALL KEY", "HINCRBY KEY f 1", "HKEYS KEY", "HLEN KEY", "HMGET KEY f", "HSET KEY f v", "HSETNX KEY f v",
 	"INFO", "LLEN KEY", "LPUSH KEY v", "LRANGE KEY 0 0", "LTRIM KEY 0 0", "PERSIST KEY", "PEXPIRE KEY 1", "RPUSH KEY v",
-	"SADD KEY v", "SCAN 0", "SCARD KEY", "SCRIPT LOAD s", "SET KEY v", "SETRANGE KEY 0 v", "SISMEMBER KEY v", "SMEMBERS KEY",
+	"SADD KEY v", "SCAN 0", "SCARD KEY", "SCRIPT LOAD s", "SETRANGE KEY 0 v", "SISMEMBER KEY v", "SMEMBERS KEY",
 	"SMISMEMBER KEY v", "SREM KEY v", "SSCAN KEY 0", "STRLEN KEY", "TIME", "UNLINK KEY", "WAIT 0 0", "ZADD KEY 1 v", "ZCARD KEY",
 	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
 }

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"math"
-	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -19,34 +17,31 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	}
 	held := h.open()
 	wantOpen := min(topUp.Items, held+maxTopUp)
-	maxAdded, limitEnd := math.MaxInt32, time.Time{}
 	if wantOpen > held {
-		paused, err := s.paused(ctx)
+		halted, err := s.paused(ctx)
 		if err != nil {
 			return frontier.Extension{}, err
 		}
 		if err := s.lookAgain(ctx, h.part); err != nil {
 			return frontier.Extension{}, err
 		}
-		if paused {
-			wantOpen = 0
-		} else if topUp.MaxPages > 0 && !frontier.IsCheck(h.host) {
-			var unlock func()
-			if maxAdded, limitEnd, unlock, err = s.reserve(ctx, topUp.MaxPages, wantOpen-held); err != nil {
+		if !halted && !frontier.IsCheck(h.host) {
+			if halted, err = s.LimitReached(ctx, topUp.MaxPages); err != nil {
 				return frontier.Extension{}, err
 			}
-			defer unlock()
+		}
+		if halted {
+			wantOpen = 0
 		}
 	}
-	return s.extend(ctx, h, wantOpen, maxAdded, limitEnd, topUp.Known)
+	return s.extend(ctx, h, wantOpen, topUp.Known)
 }
 
-// extend restarts the TTL of a lease. It adds items until the lease has wantOpen open items, but
-// at most maxAdded items. This maximum is valid until limitEnd: see fence.
-func (s *Store) extend(ctx context.Context, h *heldLease, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
+// extend restarts the TTL of a lease. It adds items until the lease has wantOpen open items.
+func (s *Store) extend(ctx context.Context, h *heldLease, wantOpen, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
-		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen, maxAdded, s.fence(h.part, limitEnd),
+		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen,
 	}})
 	if c.err != nil {
 		return frontier.Extension{}, c.err

@@ -5,8 +5,6 @@
 --          4 how long the lease lasts from now, ms
 --          5 the number of the first item that the caller does not have
 --          6 how many items should be open
---          7 the maximum number of items to add
---          8 the server's time, ms, after which no items are added, '' for no such time
 -- returns  0 if the lease is not held. Otherwise 1, and the number and the entry
 --          of each open item from number ARGV[5] on
 -- cost     O(items returned)
@@ -19,9 +17,7 @@ for number = tonumber(ARGV[5]), last do
   local entry = redis.call('HGET', ACTIVE, int(number))
   if entry then reply[#reply + 1], reply[#reply + 2] = number, entry end
 end
-local most = math.min(tonumber(ARGV[6]) - open(lease[3], lease[4]), tonumber(ARGV[7]))
-if ARGV[8] ~= '' and now() > tonumber(ARGV[8]) then most = 0 end
-local entries, taken = take(most)
+local entries, taken = take(tonumber(ARGV[6]) - open(lease[3], lease[4]))
 local sums = totals()
 
 redis.call('ZADD', LEASED, int(soon() + tonumber(ARGV[4])), HOST)

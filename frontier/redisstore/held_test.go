@@ -115,7 +115,7 @@ func TestLateAnswerOfExtend(t *testing.T) {
 	h := s.held.get(l.ID)
 	clock.advance(9 * time.Second)
 	s.held.sweep(clock.now().Add(2 * time.Second))
-	if _, err := s.extend(t.Context(), h, 0, 0, time.Time{}, 3); err != nil {
+	if _, err := s.extend(t.Context(), h, 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	clock.advance(2 * time.Second)

@@ -18,7 +18,6 @@ func (c *Config) workersKey() string { return c.cardKey() + ":workers" }
 func (c *Config) heardKey() string   { return c.cardKey() + ":heard" }
 func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
-func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
 
 func (c *Config) journalsKey() string { return c.cardKey() + ":journals" }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
+	counting   sync.Mutex // held during LimitReached, so that callers share a reading
 	// durable is the time from the answer to a write until the write is certainly on the
 	// node's disk, if the node has not restarted. Nodes sync their log every second.
 	durable time.Duration
@@ -94,7 +96,6 @@ type loan struct {
 	grant    frontier.Grant
 	fresh    []frontier.LeaseID // ids without a host
 	doubtful []*heldLease       // leases that may be granted already: the answer was lost
-	handed   int                // number of items that this call leased
 	failed   error
 }
 
@@ -145,16 +146,20 @@ func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 func (l *loan) lend(ctx context.Context) error {
 	switch {
 	case l.grant.Paused: // only repeats are granted
-		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0, time.Time{})
+		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0)
 	case l.request.MaxPages > 0:
-		return l.lendLimited(ctx)
+		if reached, err := l.LimitReached(ctx, l.request.MaxPages); err != nil {
+			return err
+		} else if reached {
+			return l.lendAtLimit(ctx)
+		}
 	}
 	for range maxTries {
 		tries := l.next(ctx, len(l.request.IDs))
 		if len(tries) == 0 {
 			return nil
 		}
-		if err := l.try(ctx, tries, maxBatch, time.Time{}); err != nil {
+		if err := l.try(ctx, tries, maxBatch); err != nil {
 			return err
 		}
 	}
@@ -183,16 +188,14 @@ func (l *loan) next(ctx context.Context, n int) []*heldLease {
 	return tries
 }
 
-// try requests leases of at most maxItems items each. If limitEnd is not zero, maxItems was
-// computed from MaxPages, and is valid only until limitEnd. Afterwards other workers can lease
-// the items that MaxPages still allows.
-func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int, limitEnd time.Time) (failed error) {
+// try requests leases of at most maxItems items each. With 0, it grants only repeats.
+func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
 		delay, _, _ := l.cfg.limits(h.host)
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), maxItems, l.fence(h.part, limitEnd),
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), maxItems,
 		}}
 	}
 	l.runAll(ctx, calls)
@@ -236,7 +239,6 @@ func (l *loan) tried(h *heldLease, c *call, asked time.Time) (time.Duration, err
 	}
 	h.grant(items, blob, asked.Add(time.Duration(integer(at(reply, 2)))*time.Millisecond))
 	l.held.put(h)
-	l.handed += len(items)
 	l.grant.Leases = append(l.grant.Leases, h.lease(asked))
 	return wait, nil
 }

@@ -7,7 +7,6 @@
 --          5 the delay if the host's state has none, ms
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
---          8 the server's time, ms, after which nothing is leased, '' for no such time
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
@@ -41,7 +40,7 @@ if held > math.max(due, now()) then
   redis.call('ZADD', DUE, int(held), HOST)
   return {0, untilDue()}
 end
-if due > now() or ARGV[8] ~= '' and now() > tonumber(ARGV[8]) then return {0, untilDue()} end
+if due > now() then return {0, untilDue()} end
 
 local batch = 32
 if delay > 0 then batch = math.max(math.min(batch, math.floor(ttl / delay)), 1) end

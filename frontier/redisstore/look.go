@@ -38,17 +38,16 @@ func (s *Store) look(ctx context.Context, parts []*partition, maxHosts int) (fai
 			peeks[i] = &call{part: p, script: peekScript, keys: []string{p.meta, p.due, p.leased, p.delayed}, args: []any{maxHosts, maxUpkeep}}
 		}
 		s.runAll(ctx, peeks)
-		answered := s.now()
 		var upkeep []*call
 		parts = parts[:0:0]
 		for _, peek := range peeks {
 			if peek.err != nil {
 				failed = peek.err
-				s.schedule.saw(peek.part, report{asked: asked, answered: answered, wait: maxLook / 4})
+				s.schedule.saw(peek.part, report{asked: asked, wait: maxLook / 4})
 				continue
 			}
 			reply := list(peek.reply)
-			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
+			s.schedule.saw(peek.part, newReport(peek.part, reply, asked))
 			if todo := s.upkeep(peek.part, reply); len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
 				parts = append(parts, peek.part) // the upkeep can make more hosts due
@@ -77,8 +76,8 @@ func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 }
 
 // newReport parses the answer of a partition to peek.lua.
-func newReport(p *partition, reply []any, asked, answered time.Time) report {
-	r := report{asked: asked, answered: answered, server: integer(at(reply, 0))}
+func newReport(p *partition, reply []any, asked time.Time) report {
+	r := report{asked: asked, server: integer(at(reply, 0))}
 	hosts := list(at(reply, 3))
 	for i := 0; i+1 < len(hosts); i += 2 {
 		since, _ := strconv.ParseFloat(text(hosts[i+1]), 64)

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
@@ -22,12 +20,6 @@ type totals struct {
 	noted                 uint64          // notes in outboxes
 	ended                 uint64          // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
-}
-
-// allowance returns how many more items can be leased until pages and leased items together
-// reach maxPages.
-func (t *totals) allowance(maxPages uint64) int {
-	return int(min(maxPages-min(t.pages+t.leased-min(t.checks.Leased, t.leased), maxPages), 1<<30))
 }
 
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
@@ -103,14 +95,14 @@ func (l *loan) sum(ctx context.Context) error {
 		return err
 	}
 	limited := func(t *totals) bool {
-		return l.request.MaxPages > 0 && t.queued > t.checks.Queued && t.allowance(l.request.MaxPages) == 0
+		return l.request.MaxPages > 0 && t.queued > t.checks.Queued && t.pages >= l.request.MaxPages
 	}
 	if limited(&recent) {
 		if recent, err = l.readTotals(ctx); err != nil {
 			return err
 		}
 		l.grant.Limited = limited(&recent)
-		l.grant.Reached = l.grant.Limited && recent.pages >= l.request.MaxPages && recent.checks.Waiting() == 0
+		l.grant.Reached = l.grant.Limited && recent.checks.Waiting() == 0
 	}
 	if !lent && recent.left() == 0 {
 		l.grant.Empty, err = l.empty(ctx)
@@ -118,38 +110,42 @@ func (l *loan) sum(ctx context.Context) error {
 	return err
 }
 
-// lendLimited leases hosts within MaxPages. The sum of pages and leased items grows only when
-// items are leased. So all calls with a limit lease items under one lock of the whole crawl.
-func (l *loan) lendLimited(ctx context.Context) error {
+const (
+	// pagesAge is the maximum age of the count of pages with which LimitReached compares.
+	pagesAge = time.Second
+	// pageTime is the time that a page takes at least in LimitReached: all workers together
+	// fetch no more than 10,000 pages per second.
+	pageTime = 100 * time.Microsecond
+)
+
+// LimitReached implements frontier.Store. It uses a count of pages that was read after the call, or
+// one that is younger than pagesAge and than pageTime for each page that was left to the limit.
+func (s *Store) LimitReached(ctx context.Context, maxPages uint64) (bool, error) {
+	if maxPages == 0 {
+		return false, nil
+	}
+	asked := s.now()
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if last := s.lastTotals.Load(); last != nil && s.cfg.Now == nil {
+		left := min(maxPages-min(last.pages, maxPages), uint64(pagesAge/pageTime))
+		if last.at.After(asked) || s.now().Sub(last.at) < pageTime*time.Duration(left) {
+			return left == 0, nil
+		}
+	}
+	sum, err := s.readTotals(ctx)
+	return sum.pages >= maxPages, err
+}
+
+// lendAtLimit leases hosts when MaxPages is reached: those of checks, and repeats.
+func (l *loan) lendAtLimit(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
 	}
-	left, limitEnd, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*maxBatch)
-	if err != nil {
+	if err := l.lendChecks(ctx); err != nil {
 		return err
 	}
-	defer unlock()
-	if left == 0 {
-		if err := l.lendChecks(ctx); err != nil {
-			return err
-		}
-	}
-	for range maxTries {
-		n := max(left/maxBatch, 1)
-		if left == 0 {
-			n = len(l.doubtful) // these may be granted already
-		}
-		tries := l.next(ctx, n)
-		if len(tries) == 0 {
-			return nil
-		}
-		before := l.handed
-		if err := l.try(ctx, tries, min(left, maxBatch), limitEnd); err != nil {
-			return err
-		}
-		left -= l.handed - before
-	}
-	return nil
+	return l.try(ctx, l.next(ctx, len(l.doubtful)), 0)
 }
 
 // lendChecks leases hosts of checks, to which MaxPages does not apply. It is called when no other
@@ -180,93 +176,5 @@ func (l *loan) lendChecks(ctx context.Context) error {
 	if len(tries) == 0 {
 		return nil
 	}
-	return l.try(ctx, tries, maxBatch, time.Time{})
-}
-
-// reserve acquires the lock of MaxPages. It returns how many items the caller can lease, and
-// limitEnd, the time until which this number is valid. The number is 0 if another worker has
-// the lock. If reserve returns no error, the caller must call unlock.
-func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (maxItems int, limitEnd time.Time, unlock func(), err error) {
-	limitEnd, unlock, err = s.lockPages(ctx)
-	if err != nil || unlock == nil {
-		return 0, limitEnd, func() {}, err
-	}
-	if maxItems, err = s.allowance(ctx, maxPages, wanted); err != nil {
-		unlock()
-		return 0, limitEnd, nil, err
-	}
-	return maxItems, limitEnd, unlock, nil
-}
-
-// allowance returns how many more items maxPages permits. If the caller wants more, allowance
-// first ends expired leases, because the items of a lease count until it is ended. The worker
-// that would end these leases may have died.
-func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
-	sum, err := s.readTotals(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if maxItems := sum.allowance(maxPages); maxItems >= wanted || sum.leased == 0 {
-		return maxItems, nil
-	}
-	if s.cfg.Now != nil {
-		s.schedule.forget() // tests move the clock forward
-	}
-	parts := s.schedule.toLook(s.now(), true)
-	if len(parts) == 0 {
-		return sum.allowance(maxPages), nil
-	}
-	if err := s.look(ctx, parts, 1); err != nil {
-		return 0, err
-	}
-	sum, err = s.readTotals(ctx)
-	return sum.allowance(maxPages), err
-}
-
-const (
-	// pagesLockTTL is the time after which the lock of a dead holder expires. pagesLockUse is
-	// the time for which a holder uses the lock.
-	pagesLockTTL = 10 * time.Second
-	pagesLockUse = 5 * time.Second
-	// pagesLockWait is the maximum time that a caller waits for the lock.
-	pagesLockWait = 2 * time.Second
-)
-
-// lockPages acquires the lock of MaxPages. Counters that were read under the lock are valid
-// until the returned time. A nil unlock without an error means that another worker has the
-// lock.
-func (s *Store) lockPages(ctx context.Context) (validUntil time.Time, unlock func(), err error) {
-	key, token := s.cfg.pagesKey(), rand.Text()
-	for giveUp := time.Now().Add(pagesLockWait); ; {
-		asked := time.Now()
-		err := s.write(ctx, "SET", key, token, "NX", "PX", pagesLockTTL.Milliseconds()).Err()
-		switch {
-		case err == nil:
-			return asked.Add(pagesLockUse), func() { s.unlockPages(ctx, token) }, nil
-		case !errors.Is(err, redis.Nil):
-			return time.Time{}, nil, s.classify(ctx, err)
-		case time.Now().After(giveUp):
-			return time.Time{}, nil, nil
-		}
-		if err := sleep(ctx, time.Millisecond+mathrand.N(10*time.Millisecond)); err != nil {
-			return time.Time{}, nil, err
-		}
-	}
-}
-
-// unlockPages releases the lock. If the server does not answer, for example because it stalls
-// for a moment, the lock stays until it expires. Until then no items are leased.
-func (s *Store) unlockPages(ctx context.Context, token string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pagesLockUse)
-	defer cancel()
-	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
-}
-
-// fence returns limitEnd by the clock of the partition's server, in ms, as an argument of a
-// script. It returns "", which means no end, if limitEnd is zero or a test sets the time.
-func (s *Store) fence(p *partition, limitEnd time.Time) any {
-	if limitEnd.IsZero() || s.cfg.Now != nil {
-		return ""
-	}
-	return s.schedule.serverTime(p, limitEnd)
+	return l.try(ctx, tries, maxBatch)
 }

@@ -14,37 +14,47 @@ import (
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
-// TestMaxPagesAcrossWorkers: several workers call Lease and Extend at the same time. Together
-// they complete exactly MaxPages pages.
+// TestMaxPagesAcrossWorkers: several workers call Lease, Extend and LimitReached at the same time.
+// Together they complete MaxPages pages, and at most one more for each worker, which has one
+// request under way. All items stay accounted for, and the crawl goes on with a higher limit.
 func TestMaxPagesAcrossWorkers(t *testing.T) {
 	t.Parallel()
-	const workers, hosts, limit = 4, 30, 100
+	const workers, hosts, perHost = 4, 30, 20
 	server := servers.Redis(t, servers.RedisOptions{})
 	var crew [workers]*Store
 	for i := range crew {
 		crew[i] = openStore(t, config(server))
 	}
 	for h := range hosts {
-		mustAdd(t, crew[0], testPages(fmt.Sprintf("h%d.test", h), 0, 20))
+		mustAdd(t, crew[0], testPages(fmt.Sprintf("h%d.test", h), 0, perHost))
 	}
-	errs := make([]error, workers)
-	var running sync.WaitGroup
-	for i, s := range crew {
-		running.Go(func() { errs[i] = fetchAll(t.Context(), s, limit) })
-	}
-	running.Wait()
-	for _, err := range errs {
+	for _, limit := range []uint64{1, 100, 250} {
+		errs := make([]error, workers)
+		var running sync.WaitGroup
+		for i, s := range crew {
+			running.Go(func() { errs[i] = fetchAll(t.Context(), s, limit) })
+		}
+		running.Wait()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		stats, err := crew[0].Stats(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if got := crew[0].counter(t, fieldPages); got != limit {
-		t.Errorf("%d pages, want %d", got, limit)
+		if got := stats.Pages; got < limit || got > limit+workers {
+			t.Errorf("%d pages with limit %d, want at most %d more", got, limit, workers)
+		}
+		if stats.Leased != 0 || stats.Queued+stats.Done+stats.Failed != hosts*perHost {
+			t.Errorf("with limit %d: %+v, want nothing leased and %d items", limit, stats.Books, hosts*perHost)
+		}
 	}
 }
 
-// TestMaxPagesOfTheDead: the leases of a dead worker do not count after they have
-// expired.
+// TestMaxPagesOfTheDead: a worker dies with leases when the limit is reached. The others report the
+// limit at once, and the items of the dead worker return to the queue when its leases expire.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -56,59 +66,106 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	for h := range 5 {
 		mustAdd(t, s, testPages(fmt.Sprintf("h%d.test", h), 0, 60))
 	}
-	ids := leaseIDs(5)
-	lease := func(ids []frontier.LeaseID) []frontier.Lease {
+	lease := func(limit uint64) frontier.Grant {
 		t.Helper()
-		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: ids})
-		if err != nil || len(grant.Leases) != len(ids) {
-			t.Fatalf("Lease = %d hosts, %v, want %d", len(grant.Leases), err, len(ids))
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(2), MaxPages: limit})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return grant.Leases
+		return grant
 	}
-	lease(ids[:4])
-	clock.advance(cfg.LeaseTTL / 2)
-	alive := lease(ids[4:])[0]
-	clock.advance(cfg.LeaseTTL/2 + time.Second)
-	has := len(alive.Items)
-	more, err := s.Extend(t.Context(), alive.ID, frontier.TopUp{Items: has + 20, Known: has, MaxPages: uint64(has + 10)})
-	if err != nil || len(more.Items) != 10 {
-		t.Errorf("Extend = %d more items, %v, want 10", len(more.Items), err)
+	dead := lease(3).Leases // ends no lease, and completes 3 pages
+	var done []frontier.Completion
+	for _, item := range dead[0].Items[:3] {
+		done = append(done, finish(item))
+	}
+	if err := s.Complete(t.Context(), dead[0].ID, done, frontier.HostUpdate{}); err != nil {
+		t.Fatal(err)
+	}
+	if grant := lease(3); len(grant.Leases) != 0 || !grant.Limited || !grant.Reached {
+		t.Errorf("Lease at the limit = %d hosts, limited %t, reached %t, want 0, true, true", len(grant.Leases), grant.Limited, grant.Reached)
+	}
+	clock.advance(cfg.LeaseTTL + time.Second)
+	if grant := lease(4); len(grant.Leases) == 0 || grant.Limited {
+		t.Errorf("Lease with a higher limit = %d hosts, limited %t, want some, false", len(grant.Leases), grant.Limited)
+	}
+	if audit, err := s.Audit(t.Context()); err != nil || audit.Queued+audit.Leased != 5*60-3 {
+		t.Errorf("%d queued and %d leased items, %v, want %d together", audit.Queued, audit.Leased, err, 5*60-3)
 	}
 }
 
-// fetchAll leases items and completes them as pages, until the limit is reached.
+// TestPagesAreCountedAnew: a count of pages is not used if the other workers may have reached the
+// limit since it was read.
+func TestPagesAreCountedAnew(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	s, other := openStore(t, config(server)), openStore(t, config(server))
+	mustAdd(t, s, testPages("a.test", 0, 40))
+	var grant frontier.Grant
+	for request := (frontier.LeaseRequest{IDs: leaseIDs(1)}); len(grant.Leases) == 0; { // s may be in charge of the partition
+		var err error
+		if grant, err = other.Lease(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached := func(limit uint64, want bool) *totals {
+		t.Helper()
+		if got, err := s.LimitReached(t.Context(), limit); err != nil || got != want {
+			t.Errorf("LimitReached(%d) = %t, %v, want %t", limit, got, err, want)
+		}
+		return s.lastTotals.Load()
+	}
+	for n, item := range grant.Leases[0].Items[:20] {
+		reached(uint64(n+1), false)
+		if err := other.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{finish(item)}, frontier.HostUpdate{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(pageTime)
+		reached(uint64(n+1), true)
+	}
+	if first := reached(1<<40, false); first != reached(1<<40, false) && time.Since(first.at) < pagesAge {
+		t.Error("far from the limit, a new count was read for each call")
+	}
+	s.lastTotals.Store(&totals{at: time.Now().Add(-pagesAge)})
+	if got := reached(1<<40, false); got.pages != 20 {
+		t.Errorf("after %v, the count of pages is %d, want a new one, 20", pagesAge, got.pages)
+	}
+}
+
+// fetchAll leases items and completes them as pages, one after the other, until the limit is reached.
 func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	for {
 		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(3), MaxPages: limit})
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if grant.Empty {
+		case grant.Empty:
 			return errors.New("the crawl is empty before the limit of pages is reached")
+		case grant.Reached:
+			return nil
 		}
 		for _, l := range grant.Leases {
 			more, err := s.Extend(ctx, l.ID, frontier.TopUp{Items: 40, Known: len(l.Items), MaxPages: limit})
 			if err != nil {
 				return err
 			}
-			var done []frontier.Completion
 			for _, item := range append(l.Items, more.Items...) {
+				if reached, err := s.LimitReached(ctx, limit); err != nil {
+					return err
+				} else if reached {
+					break
+				}
 				c := finish(item)
 				if item.Fingerprint[0]%3 == 0 { // not a page, so another item can be fetched instead
 					c.Outcome, c.Page = frontier.Robots, false
 				}
-				done = append(done, c)
+				if err := s.Complete(ctx, l.ID, []frontier.Completion{c}, frontier.HostUpdate{}); err != nil {
+					return err
+				}
 			}
-			if err := s.Complete(ctx, l.ID, done, frontier.HostUpdate{End: true}); err != nil {
+			if err := s.Complete(ctx, l.ID, nil, frontier.HostUpdate{End: true}); err != nil {
 				return err
 			}
-		}
-		if len(grant.Leases) > 0 || !grant.Limited {
-			continue
-		}
-		sum, err := s.readTotals(ctx)
-		if err != nil || sum.pages >= limit {
-			return err
 		}
 	}
 }
@@ -203,64 +260,4 @@ func forwardOne(ctx context.Context, s *Store) error {
 	}
 	_, err = s.Delivered(ctx, batch, 0, nil)
 	return err
-}
-
-// TestPagesLock: the lock has one holder at a time. The lock of a dead holder expires, and
-// a former holder cannot release the lock of the next one.
-func TestPagesLock(t *testing.T) {
-	t.Parallel()
-	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
-	asked := time.Now()
-	until, unlock, err := s.lockPages(t.Context())
-	if err != nil || unlock == nil {
-		t.Fatalf("lockPages of a free lock: %v", err)
-	}
-	ttl := s.client.PTTL(t.Context(), s.cfg.pagesKey()).Val()
-	if left := until.Sub(asked); ttl <= 0 || left >= ttl {
-		t.Errorf("the holder uses the lock for %v, but it expires in %v, want it used for less", left, ttl)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, second, err := s.lockPages(ctx); err == nil || second != nil {
-		t.Error("lockPages gave a lock to a second holder")
-	}
-	s.client.Set(t.Context(), s.cfg.pagesKey(), "another's", 0) // as if the lock had expired
-	unlock()
-	if got := s.client.Get(t.Context(), s.cfg.pagesKey()).Val(); got != "another's" {
-		t.Errorf("after a former holder has called unlock, the lock of the next is %q, want another's", got)
-	}
-	s.client.Del(t.Context(), s.cfg.pagesKey())
-	if _, unlock, err = s.lockPages(t.Context()); err != nil || unlock == nil {
-		t.Fatalf("lockPages after unlock: %v", err)
-	}
-	unlock()
-	if n := s.client.Exists(t.Context(), s.cfg.pagesKey()).Val(); n != 0 {
-		t.Error("the key of the lock exists after unlock")
-	}
-}
-
-// TestFenceOfLimits: the limit of a call is valid until a certain time. A call that arrives
-// later leases nothing.
-func TestFenceOfLimits(t *testing.T) {
-	t.Parallel()
-	b := newScriptBench(t)
-	b.add(0, 40, 0)
-	late := func(c *call) *call {
-		c.args[len(c.args)-1] = b.clock.now().UnixMilli() - 1
-		b.runAll(t.Context(), []*call{c})
-		return c
-	}
-	if c := late(b.leaseCall(frontier.LeaseID{9})); c.err != nil || integer(at(list(c.reply), 0)) != 0 {
-		t.Errorf("lease.lua after its limit has expired: reply %v, error %v, want no lease", c.reply, c.err)
-	}
-	id := b.lend()
-	c := late(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, ""))
-	if c.err != nil || integer(at(list(c.reply), 0)) != 1 || len(list(c.reply)) != 1 {
-		t.Errorf("extend.lua after its limit has expired: reply %v, error %v, want a longer lease without items",
-			c.reply, c.err)
-	}
-	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.now().UnixMilli()), "extend.lua before its limit expires")
-	if got := b.counter(t, fieldLeased); got != 20 {
-		t.Errorf("%d items are leased, want 20", got)
-	}
 }

@@ -31,8 +31,6 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // the server's clock in its last answer, in ms
-	at     time.Time // when this process received that answer
 }
 
 // candidate is a host that was due at the last look.
@@ -100,10 +98,10 @@ func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 
 // report is the answer of a partition to a look.
 type report struct {
-	asked, answered time.Time
-	server          int64         // time of its server's clock, ms
-	due             []candidate   // the host that has been due longest comes first
-	wait            time.Duration // time from the field asked until there is more to do
+	asked  time.Time
+	server int64         // time of its server's clock, ms
+	due    []candidate   // the host that has been due longest comes first
+	wait   time.Duration // time from the field asked until there is more to do
 }
 
 func (s *schedule) isDue(p *partition, now time.Time) bool {
@@ -117,7 +115,6 @@ func (s *schedule) saw(p *partition, r report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := &s.parts[p.number]
-	at.server, at.at = r.server, r.answered
 	at.next = r.asked.Add(min(r.wait, maxLook))
 	if at.theirs {
 		at.next = r.asked.Add(maxLook)
@@ -167,17 +164,4 @@ func (s *schedule) wait(now time.Time) time.Duration {
 		}
 	}
 	return max(first.Sub(now), 0)
-}
-
-// serverTime converts t, a time of this process, to the clock of a partition's server, in ms. The
-// result is not later than what that clock shows at t. It is 0 if the partition has not answered
-// yet.
-func (s *schedule) serverTime(p *partition, t time.Time) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := &s.parts[p.number]
-	if at.server == 0 {
-		return 0
-	}
-	return at.server + t.Sub(at.at).Milliseconds()
 }

@@ -29,7 +29,7 @@ func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]
 	}
-	tt.saw(tt.parts[part], report{asked: tt.now, answered: tt.now, server: 5000, due: hosts, wait: wait})
+	tt.saw(tt.parts[part], report{asked: tt.now, server: 5000, due: hosts, wait: wait})
 }
 
 func (tt *timetable) wantLook(idle bool, want ...int) {
@@ -131,15 +131,4 @@ func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
 	tt.own(nil)
 	tt.answer(1, time.Second, candidate{host: "new.test", since: left + 1})
 	tt.wantTaken(3, "new.test")
-}
-
-func TestScheduleKnowsServerTimes(t *testing.T) {
-	tt := newTimetable(t, 2)
-	tt.answer(0, time.Hour)
-	if got := tt.serverTime(tt.parts[0], tt.now.Add(3*time.Second)); got != 8000 {
-		t.Errorf("the server's time in 3s is %d, want 8000", got)
-	}
-	if got := tt.serverTime(tt.parts[1], tt.now); got != 0 {
-		t.Errorf("the time of a server that was never asked is %d, want 0", got)
-	}
 }

@@ -54,7 +54,6 @@ var (
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))
 	rosterScript   = redis.NewScript(lua("roster"))
-	unlockScript   = redis.NewScript(lua("unlock"))
 	writeScript    = redis.NewScript(allowOOM + lua("write"))
 )
 

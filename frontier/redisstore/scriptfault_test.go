@@ -90,7 +90,7 @@ func (b *scriptBench) lend() frontier.LeaseID {
 }
 
 func (b *scriptBench) leaseCall(id frontier.LeaseID) *call {
-	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10, "")
+	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10)
 }
 
 func (b *scriptBench) must(c *call, what string) {
@@ -196,7 +196,7 @@ var faultScenarios = []scenario{
 		b.add(0, 25, 0)
 		id := b.lend()
 		b.clock.advance(3 * time.Second)
-		return b.call(extendScript, nil, id[:], 10_000, 9, 20, 100, "")
+		return b.call(extendScript, nil, id[:], 10_000, 9, 20)
 	}, 25, nil},
 	{"complete", func(b *scriptBench) *call {
 		b.add(0, 15, 0)

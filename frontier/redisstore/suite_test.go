@@ -27,6 +27,9 @@ func (crawl) LinksFirst()  {}
 func (crawl) ForgetsDone() {}
 func (crawl) KeepsLeases() {}
 
+// LimitsPagesOnly implements frontiertest.LimitsPagesOnly.
+func (crawl) LimitsPagesOnly() bool { return true }
+
 // Reopen implements frontiertest.Reopener.
 func (c crawl) Reopen() (frontiertest.Crawl, error) {
 	if err := c.Close(); err != nil {

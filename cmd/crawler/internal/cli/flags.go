@@ -118,7 +118,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	restrict.Check(f, "exclude", checkRegexp)
 	o.fixed(f, "max-depth", "int", "follow links up to this depth; 0 seeds only, -1 no limit",
 		"a whole number from -1 to 65535", within(&c.MaxDepth, crawl.SeedsOnly, crawl.NoLimit, math.MaxUint16))
-	f.Var((*limit)(&o.crawl.MaxPages), "max-pages", "end after this many answers in the whole crawl; 0 no limit")
+	f.Var((*limit)(&o.crawl.MaxPages), "max-pages", "end after this many answers in the whole crawl, with workers at most the requests under way more; 0 no limit")
 	o.fixed(f, "max-per-host", "N", "queue at most this many URLs of one host key; 0 no limit; auto: 100,000, and no limit for hosts of seeds",
 		"auto, "+limitWords, anything)
 
