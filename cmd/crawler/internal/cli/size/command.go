@@ -1,7 +1,7 @@
 // Package size is the subcommand `crawler size`, which computes before a crawl what a
 // filter will cost and lose.
 //
-// It owns the command's flags and the report as text, JSON and plot. The arithmetic is
+// It owns the command's flags and the report as text and JSON. The arithmetic is
 // in package sizing. The package opens no crawl and connects to no server. For --dir, it
 // calls a LiveFunc of its caller.
 package size
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -46,7 +45,6 @@ type options struct {
 	concurrency int
 
 	json bool
-	plot string
 }
 
 // Values that are assumed for flags that are not given.
@@ -73,7 +71,6 @@ and the time that a polite crawl of them takes.`,
   crawler size --urls 100M --memory 512MiB       which rate is that?
   crawler size --memory 2GiB --fpr 0.1%          how many URLs is that?
   crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
-  crawler size --urls 1e9 --plot size.svg
   crawler size --dir go.dev.crawl                how full is that one?`,
 		// Args also calls solve, because an error of Args counts as a fault of the command
 		// line, like an unknown flag.
@@ -124,13 +121,6 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	restrict.Number(f, &o.concurrency, "concurrency", 64, "hosts that one worker works on at once", 1, math.MaxInt, count)
 	f.StringVar(&o.dir, "dir", "", "look at the filter of the crawl in `DIR` instead, running or not")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.plot, "plot", "", "write plots to `FILE.svg` too")
-	restrict.Check(f, "plot", func(name string) error {
-		if !strings.HasSuffix(name, ".svg") {
-			return errors.New("want a name that ends in .svg")
-		}
-		return nil
-	})
 }
 
 // solve computes the properties of the filter that the flags do not give.
@@ -221,14 +211,9 @@ type report struct {
 	plan sizing.Plan
 }
 
-// run prints the report, and writes the plot.
+// run prints the report.
 func run(out io.Writer, o options, plan sizing.Plan) error {
 	r := report{plan.Report(), fmt.Sprintf("BF.RESERVE crawl:seen %.4g %d NONSCALING", plan.FPR, plan.Filter.Keys), plan}
-	if o.plot != "" {
-		if err := os.WriteFile(o.plot, r.plot(), 0o644); err != nil {
-			return fmt.Errorf("plot: %w", err)
-		}
-	}
 	return o.print(out, r, r.text())
 }
 

@@ -1,7 +1,6 @@
 package size
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -12,8 +11,6 @@ import (
 )
 
 const docs = "../../../../../docs/"
-
-var update = flag.Bool("update", false, "draw docs/guide/sizing.svg again")
 
 // TestDocumentedTables: the tables in the guide and in the design contain the numbers that
 // the command prints.
@@ -30,11 +27,6 @@ func TestDocumentedTables(t *testing.T) {
 			if !strings.Contains(string(text), row+"\n") {
 				t.Errorf("docs/%s has no line\n%s", page, row)
 			}
-		}
-	}
-	if *update {
-		if _, err := command("--urls", "100M", "--fpr", "1e-6", "--plot", docs+"guide/sizing.svg"); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

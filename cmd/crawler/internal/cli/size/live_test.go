@@ -90,8 +90,8 @@ func TestLiveFilter(t *testing.T) {
 
 func TestLiveFaults(t *testing.T) {
 	look := lookAt(t, 1, 0, 0)
-	_, err := liveOf(look, "--dir", "go.dev.crawl", "--urls=10", "--plot=x.svg")
-	for _, want := range []string{"leave out --urls", "leave out --plot"} {
+	_, err := liveOf(look, "--dir", "go.dev.crawl", "--urls=10", "--fpr=0.1")
+	for _, want := range []string{"leave out --urls", "leave out --fpr"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}

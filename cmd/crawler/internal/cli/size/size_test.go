@@ -1,14 +1,9 @@
 package size
 
 import (
-	stdbytes "bytes"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +143,6 @@ func TestFlagFaults(t *testing.T) {
 		{"--block 100", []string{"--block", "want a multiple of 32"}},
 		{"--partitions 0", []string{"--partitions", "want a whole number from 1 to 65536"}},
 		{"--workers -1", []string{"--workers", "want a whole number of 1 or more"}},
-		{"--plot x.png", []string{"--plot", ".svg"}},
 		{"--latency 0", []string{"--latency", "want a time of more than 0"}},
 		{"--growth maybe", []string{"want on or off"}},
 		{"extra", []string{"extra"}},
@@ -182,57 +176,18 @@ func TestSuggestedValuesAreAccepted(t *testing.T) {
 // TestExtremeFlags: extreme values of the flags also give a report, within 20 s.
 func TestExtremeFlags(t *testing.T) {
 	for _, args := range []string{
-		"--urls 1 --fpr 0.99 --plot SVG", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18 --plot SVG", "--urls 1e15 --fpr 0.99 --json",
+		"--urls 1 --fpr 0.99", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18", "--urls 1e15 --fpr 0.99 --json",
 		"--urls 1e15 --hosts 1 --delay 1000h --queued 1e15 --json", "--urls 1000 --hosts 1e15",
 		"--urls 10M --fpr 1e-18 --block 64", "--urls 100 --partitions 65536", "--urls 1e9 --block 65536 --growth off",
 		"--urls 100 --hashes 1 --fpr 0.3", "--memory 128PiB", "--urls 50 --lost 1e-18", "--lost 0.3 --json", "--delay 0s",
 	} {
 		start := time.Now()
-		args = strings.ReplaceAll(args, "SVG", filepath.Join(t.TempDir(), "x.svg"))
 		if _, err := command(strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
 		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s took %v, want at most 20s", args, took)
 		}
-	}
-}
-
-func TestPlotFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "size.svg")
-	if _, err := command("--urls", "1e9", "--plot", name); err != nil {
-		t.Fatal(err)
-	}
-	svg, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words strings.Builder
-	for decoder := xml.NewDecoder(stdbytes.NewReader(svg)); ; {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("the plot is not valid XML: %v", err)
-		}
-		if data, ok := token.(xml.CharData); ok {
-			words.Write(data)
-			words.WriteByte('\n')
-		}
-	}
-	for _, want := range []string{
-		"URLs offered, in multiples of n", "share of URLs", "bytes per URL", "lost so far, growing",
-		"Redis SET of URLs", "information bound", "1e-06",
-	} {
-		if !strings.Contains(words.String(), want) {
-			t.Errorf("%q is not in the plot: %s", want, words.String())
-		}
-	}
-
-	_, err = command("--plot", filepath.Join(t.TempDir(), "missing", "x.svg"))
-	if err == nil || !strings.Contains(err.Error(), "plot: ") {
-		t.Errorf("plot into a missing directory: error %v, want one about the plot", err)
 	}
 }
 
