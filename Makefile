@@ -6,7 +6,7 @@ SHELL := bash
 MODULE := github.com/bloomfrontier/crawler
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
-NESTED := bench/library bench/peers bench/warccheck
+MODULES := . bench
 
 # The released binary and the tests are built with the same flags, so that nothing is
 # compiled twice. Only the race detector needs cgo.
@@ -53,11 +53,9 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	$(call step,gofmt)
 	@unformatted=$$(gofmt -l .); [[ -z $$unformatted ]] || { echo "not formatted:" $$unformatted >&2; exit 1; }
 	$(call step,go vet)
-	@go vet ./...
-	@for module in $(NESTED); do (cd $$module && go vet ./...); done
+	@for module in $(MODULES); do go -C $$module vet ./...; done
 	$(call step,staticcheck)
-	@$(TOOL) staticcheck ./...
-	@for module in $(NESTED); do (cd $$module && $(TOOL) staticcheck ./...); done
+	@for module in $(MODULES); do (cd $$module && $(TOOL) staticcheck ./...); done
 	$(call step,archtest)
 	@go test ./internal/archtest
 
@@ -81,11 +79,13 @@ plain: build ## all other tests
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -p 3 -vet=off -short $$(tools/packages.sh plain); \
-	for module in $(NESTED); do (cd $$module && go test -vet=off -short ./...); done; \
-	go test -vet=off ./bloomstore/... ./bench/dedup; \
+	go test -vet=off ./bloomstore/...; \
 	go test -vet=off -short ./cmd/crawler; \
-	go test -vet=off -short ./internal/bench/fpr ./internal/bench/memory ./internal/bench/speed; \
-	go test -vet=off -short -run '$(PROOFS)' ./bench/proofs
+	go -C bench test -vet=off -short ./library ./pagedata ./warccheck; \
+	go -C bench test -vet=off ./dedup; \
+	go -C bench test -vet=off -short -run '$(PROOFS)' ./proofs; \
+	tools=$$(tools/packages.sh tools); [[ -z $$tools ]] || go test -p 1 -vet=off -short $$tools; \
+	bench=$$(tools/packages.sh bench); [[ -z $$bench ]] || go -C bench test -p 1 -vet=off -short $$bench
 
 # This is not part of test: it looks for unknown faults, so it may fail for a commit that
 # did not cause the fault. Inputs that failed are in testdata/fuzz, and test runs them.
@@ -97,51 +97,54 @@ fuzz: ## each fuzz target for FUZZTIME (5s)
 BENCHBUDGET ?= 9m
 
 .PHONY: bench
-bench: deps build ## measure filters and stores on this machine, into bench/RESULTS.md (ten minutes)
-	@bin/crawler bench all --budget $(BENCHBUDGET) --report bench
+bench: deps build bin/bench ## measure filters, stores and crawls on this machine, into bench/RESULTS.md (ten minutes)
+	@bin/bench measure -budget $(BENCHBUDGET) -report bench fpr speed crawl memory
 
 .PHONY: bench-peers
-bench-peers: build bin/peers ## our speed against a bare loop and colly on real HTML
+bench-peers: build bin/bench ## our speed against a bare loop and colly on real HTML
 	$(call step,bare loop against crawler against colly)
 	@site=$$(mktemp -d); trap 'rm -r "$$site"' EXIT; \
-	bin/peers layout -dir "$$site" -copies $(BENCHCOPIES); \
-	bin/peers compare -dir "$$site" -crawler bin/crawler; \
+	bin/bench layout -dir "$$site" -copies $(BENCHCOPIES); \
+	bin/bench compare -dir "$$site"; \
 	echo 'the same sent with gzip:'; \
-	bin/peers compare -dir "$$site" -crawler bin/crawler -gzip
+	bin/bench compare -dir "$$site" -gzip
 
 .PHONY: bench-go
 bench-go: ## the Go benchmarks six times, for benchstat
-	@go test -run '^$$' -bench . -benchmem -count 6 -timeout 0 ./... | tee bin/bench.txt
+	@for module in $(MODULES); do go -C $$module test -run '^$$' -bench . -benchmem -count 6 -timeout 0 ./...; done | tee bin/bench.txt
 	@$(TOOL) benchstat bin/bench.txt
 
 .PHONY: bench-full
 bench-full: bench ## the same, all comparisons, and the long ones: 100 million URLs (hours)
 	$(call step,a hundred million URLs: memory)
-	@bin/crawler bench memory --n 100M --fpr 1e-6 --budget 8h --report bin/bench-full
+	@bin/bench measure -n 100M -fpr 1e-6 -budget 8h -report bin/bench-full memory
 	$(call step,ten million keys in each set: rates)
-	@bin/crawler bench fpr --n 10M --fpr 1e-6 --budget 4h --report bin/bench-fpr
+	@bin/bench measure -n 10M -fpr 1e-6 -budget 4h -report bin/bench-fpr fpr
 	$(call step,crawls of up to a million pages on ten hosts and on a hundred thousand)
-	@bin/crawler bench crawl --n 1M --budget 1h --report bin/bench-crawl
+	@bin/bench measure -n 1M -budget 1h -report bin/bench-crawl crawl
 	$(call step,crawls of thousands of late hosts at once)
-	@bin/crawler bench broad --tls --each 40s --budget 1h --report bin/bench-broad
+	@bin/bench measure -tls -each 40s -budget 1h -report bin/bench-broad broad
 	$(call step,the filter in Redis: a hundred million URLs and two starts)
-	@go test ./bench -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
+	@go -C bench test . -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 	$(call step,the embedded store: starts with a hundred million known URLs)
 	@go test ./frontier/localstore -run '^$$' -bench Restart -benchtime 1x -timeout 0 -size 100000000
 	@$(MAKE) --no-print-directory bench-peers BENCHCOPIES=100
 	@$(MAKE) --no-print-directory bench-go
 	$(call step,a million pages)
-	@CRAWLER_BIN=$(CURDIR)/bin/crawler go test ./bench -v -run '^$$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
+	@CRAWLER_BIN=$(CURDIR)/bin/crawler go -C bench test . -v -run '^$$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 	$(call step,dedup of ten million lines)
-	@go test ./bench/dedup -run '^$$' -bench . -benchtime 1x -timeout 0 -urls 10000000
+	@go -C bench test ./dedup -run '^$$' -bench . -benchtime 1x -timeout 0 -urls 10000000
 
 .PHONY: proof
-proof: deps build ## the proofs at full size, into docs/proofs.md
+proof: deps build ## the proofs at full size, into docs/proofs.md, and the tests of what we measure and test with
 	@tools/proof.sh
+	@CRAWLER_TEST_SERVERS=require go test -p 1 -short ./internal/bench/... ./internal/testkit/... ./internal/testweb
+	@CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler go -C bench test -p 1 -short . ./contest ./crawl ./peers ./realhtml ./site
 
 .PHONY: ci
 ci: ## as CI does it
 	@.ci/run
 
-bin/peers: $(wildcard bench/peers/*.go bench/contest/*.go bench/site/*.go bench/realhtml/*.go) bench/peers/go.mod
-	cd bench/peers && go build -o ../../bin/peers .
+.PHONY: bin/bench
+bin/bench:
+	@go -C bench build -o ../bin/bench .

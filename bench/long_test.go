@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ var (
 // the last whole interval, divided by the rate of the first interval. Command for a long
 // crawl:
 //
-//	go test ./bench -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
+//	go -C bench test -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 func BenchmarkLongCrawl(b *testing.B) {
 	for b.Loop() {
 		samples := longCrawl(b, *longPages)

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"flag"
@@ -26,7 +26,7 @@ var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilt
 // and for each restart its time and the size of the log. `crawler bench memory` measures
 // the memory of the filter. Command for a long run:
 //
-//	go test ./bench -run '^$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
+//	go -C bench test -run '^$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 //
 // For the embedded store, BenchmarkRestart of package localstore measures restarts.
 func BenchmarkRedisFilter(b *testing.B) {

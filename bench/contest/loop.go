@@ -46,9 +46,9 @@ type Order struct {
 // Links appends the links of a page to found, each once and without its fragment.
 type Links func(body *bytes.Buffer, found []string) ([]string, error)
 
-// Obey decodes the order that this process received, calls crawl with the order, and
+// obey decodes the order that this process received, calls crawl with the order, and
 // prints the result.
-func Obey(ctx context.Context, order string, out io.Writer, crawl func(ctx context.Context, order Order) (Took, error)) error {
+func obey(ctx context.Context, order string, out io.Writer, crawl Crawl) error {
 	var o Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
 		return fmt.Errorf("loop over %q: %w", order, err)
@@ -59,9 +59,6 @@ func Obey(ctx context.Context, order string, out io.Writer, crawl func(ctx conte
 	}
 	return json.NewEncoder(out).Encode(took)
 }
-
-// Tokenizing runs Loop with html.Tokenizer as the parser of links.
-func Tokenizing(ctx context.Context, order Order) (Took, error) { return Loop(ctx, order, tokens) }
 
 var errTimeOver = errors.New("the time is over")
 

@@ -19,12 +19,48 @@ import (
 // Program makes the command that runs a program with arguments.
 type Program func(ctx context.Context, args ...string) *exec.Cmd
 
-// Subcommands of `bench`: ServeCommand runs the function Serve, which serves a site.
-// LoopCommand runs the function Tokenizing, which crawls without the crawler's guarantees.
+// Self makes commands of the program that runs. Its main function, or TestMain, must call Part.
+func Self(ctx context.Context, args ...string) *exec.Cmd {
+	program, err := os.Executable()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Err = errors.Join(cmd.Err, err)
+	return cmd
+}
+
+// Binary returns the Program in a file.
+func Binary(name string) Program {
+	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, name, args...) }
+}
+
+// The commands of Part: siteCommand serves a site, and BareLoop is the bare loop with
+// html.Tokenizer as the parser of links.
 const (
-	ServeCommand = "site"
-	LoopCommand  = "loop"
+	siteCommand = "site"
+	BareLoop    = "loop"
 )
+
+// A Crawl crawls as an Order says.
+type Crawl func(ctx context.Context, order Order) (Took, error)
+
+// Part runs the part of a comparison for which this process was started: it serves a site, or
+// crawls with the bare loop or one of the functions in more. The arguments are those of the
+// process. If they name no part, Part does nothing and returns false.
+func Part(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer, more map[string]Crawl) (is bool, err error) {
+	if len(args) != 2 {
+		return false, nil
+	}
+	crawl := more[args[0]]
+	switch args[0] {
+	case siteCommand:
+		return true, serve(ctx, args[1], stdin, stdout)
+	case BareLoop:
+		crawl = func(ctx context.Context, order Order) (Took, error) { return Loop(ctx, order, tokens) }
+	}
+	if crawl == nil {
+		return false, nil
+	}
+	return true, obey(ctx, args[1], stdout, crawl)
+}
 
 // HostConcurrency is the maximum number of concurrent requests to one host in Program.Crawl.
 const HostConcurrency = 16
@@ -63,14 +99,13 @@ func resident(state *os.ProcessState) uint64 {
 	return uint64(usage.Maxrss) << 10 // Linux counts KiB
 }
 
-// Loop runs the bare loop in another process and returns the result that the process
-// prints. The arguments in command select the subcommand for the loop.
-func (run Program) Loop(ctx context.Context, order Order, command ...string) (took Took, err error) {
+// Loop runs a loop (see Part) in another process and returns the result that the process prints.
+func (run Program) Loop(ctx context.Context, name string, order Order) (took Took, err error) {
 	text, err := json.Marshal(order)
 	if err != nil {
 		return took, err
 	}
-	cmd := run(ctx, append(command, string(text))...)
+	cmd := run(ctx, name, string(text))
 	answer, err := output(cmd)
 	if err != nil {
 		return took, fmt.Errorf("the loop: %w", err)

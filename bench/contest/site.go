@@ -38,11 +38,11 @@ type Site struct {
 // have a log-normal distribution.
 const LateSpread = 0.8
 
-// Serve serves the site that order describes, on loopback, and prints the site's Endpoint
+// serve serves the site that order describes, on loopback, and prints the site's Endpoint
 // to out. It returns when stdin ends, or when ctx is done. The parent process keeps stdin
-// open, so this process ends with its parent. At the end Serve prints the testweb.Traffic
+// open, so this process ends with its parent. At the end serve prints the testweb.Traffic
 // of a synthetic web.
-func Serve(ctx context.Context, order string, stdin io.Reader, out io.Writer) error {
+func serve(ctx context.Context, order string, stdin io.Reader, out io.Writer) error {
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {
 		return fmt.Errorf("serve %q: %w", order, err)
@@ -114,7 +114,7 @@ func (run Program) Serve(ctx context.Context, what Site) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := run(ctx, "bench", ServeCommand, string(order))
+	cmd := run(ctx, siteCommand, string(order))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
@@ -21,8 +20,9 @@ type BroadConfig struct {
 	Time        time.Duration   // of each crawl; less if the budget is short; 0 means 15 s
 	TLS         bool            // also crawl over TLS
 	Dir         string          // parent of the temporary directories of crawls
-	Program     contest.Program // required
-	Redis       sets.OpenRedis  // nil means no crawls in Redis
+	Self        contest.Program // serves sites and runs the loop; required, as is Crawler
+	Crawler     contest.Program
+	Redis       *sets.Redis // nil means no crawls in Redis
 }
 
 // AutoConcurrency lets the crawler choose the concurrency.
@@ -96,19 +96,17 @@ type broad struct {
 	loops   map[string]contest.Took // by broadCase.name
 }
 
-// BroadSteps returns the steps of the broad crawl, and their section.
-func BroadSteps(config BroadConfig) (*report.Section, []*agenda.Step) {
+// BroadSection returns the section of the broad crawl, with its steps.
+func BroadSection(config BroadConfig) *report.Section {
 	config.Hosts, config.Time = cmp.Or(config.Hosts, broadHosts), cmp.Or(config.Time, broadTime)
 	if len(config.Concurrency) == 0 {
 		config.Concurrency = broadConcurrency
 	}
 	b := newBroad(config)
-	var steps []*agenda.Step
 	for _, c := range broadCases(config) {
-		steps = append(steps, &agenda.Step{Section: b.section, Name: c.name(), Cost: config.Time + broadOverhead, Long: true,
-			Run: func(ctx context.Context, turn *agenda.Turn) error { return b.run(ctx, turn, c) }})
+		b.section.Step(c.name(), func(ctx context.Context, turn *report.Turn) error { return b.run(ctx, turn, c) })
 	}
-	return b.section, steps
+	return b.section
 }
 
 func newBroad(config BroadConfig) *broad {
@@ -119,7 +117,7 @@ time is over. A crawl named "embedded" is in a directory, and one named "Redis" 
 with a bare loop, which consists of net/http, html.Tokenizer and a map. The loop has as many workers as the crawler asks
 hosts at once, keeps as many idle connections, and has the same delay for each host. It ignores robots.txt, has no limits,
 and stores nothing on disk. The crawler, the loop, the site and Redis are separate processes on this machine. Each crawl
-has a new site. Redis is also new for each crawl and syncs its log each second, unless --redis names a server.
+has a new site. All crawls use one Redis, which syncs its log each second.
 
 CPU is the processor time of the process of the crawler or of the loop, and memory is its largest resident size.
 Connections are those that the site accepted, for each request that it got, robots.txt among them. "GC %%" is the share of
@@ -138,8 +136,8 @@ directory, how often the store synced a group of changes, and with Redis, how of
 // seeds returns the number of seeds of a crawl.
 func (c *BroadConfig) seeds() int { return int(min(broadSeeds, c.Hosts)) }
 
-func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
-	served, err := b.config.Program.Serve(ctx, contest.Site{
+func (b *broad) run(ctx context.Context, turn *report.Turn, c broadCase) error {
+	served, err := b.config.Self.Serve(ctx, contest.Site{
 		Pages: pagesPerHost * b.config.Hosts, Hosts: b.config.Hosts, Latency: broadLatency, Links: broadLinks,
 		Seeds: b.config.seeds(), TLS: c.tls,
 	})
@@ -154,7 +152,7 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 		if err != nil {
 			return err
 		}
-		took.Took, err = b.config.Program.Loop(ctx, contest.Order{Endpoint: served.Endpoint, Workers: workers, Delay: broadDelay, Time: long}, "bench", contest.LoopCommand)
+		took.Took, err = b.config.Self.Loop(ctx, contest.BareLoop, contest.Order{Endpoint: served.Endpoint, Workers: workers, Delay: broadDelay, Time: long})
 		if err != nil {
 			return err
 		}

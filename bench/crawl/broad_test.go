@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
@@ -32,13 +30,16 @@ func measuresBroad(t *testing.T, bin contest.Program) {
 	if err := os.Mkdir(left, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	section, steps := BroadSteps(BroadConfig{
-		Hosts: 300, Concurrency: []string{"100"}, Time: 3 * time.Second, TLS: true, Dir: left, Program: bin,
-		Redis: func(context.Context) (*sets.Redis, error) {
-			return &sets.Redis{URL: server.URL(), Client: server.Client(), Close: func() error { return nil }}, nil
-		},
+	redis, err := sets.OpenRedis(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redis.Close()
+	section := BroadSection(BroadConfig{
+		Hosts: 300, Concurrency: []string{"100"}, Time: 3 * time.Second, TLS: true, Dir: left, Self: contest.Self, Crawler: bin,
+		Redis: redis,
 	})
-	if err := agenda.Run(t.Context(), 2*time.Minute, steps, silent{}); err != nil {
+	if err := runSteps(t, 2*time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
 	crawls, costs := section.Tables[0], section.Tables[1]
@@ -91,17 +92,11 @@ func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
 // crawl's output, and leaves no files.
 func broadFails(t *testing.T, whole contest.Program) {
 	left := t.TempDir()
-	_, steps := BroadSteps(BroadConfig{Hosts: 10, Concurrency: []string{"auto", "no number"}, Time: 2 * time.Second, Dir: left,
-		Program: func(ctx context.Context, args ...string) *exec.Cmd {
-			if args[0] == "crawl" {
-				args = append(args, "--no-such-flag")
-			}
-			return whole(ctx, args...)
+	section := BroadSection(BroadConfig{Hosts: 10, Concurrency: []string{"auto"}, Time: 2 * time.Second, Dir: left, Self: contest.Self,
+		Crawler: func(ctx context.Context, args ...string) *exec.Cmd {
+			return whole(ctx, append(args, "--no-such-flag")...)
 		}})
-	if len(steps) != 3 || steps[0].Name != "embedded, auto" {
-		t.Fatalf("%d steps, want 3, with \"embedded, auto\" first: the bare loop has no concurrency auto", len(steps))
-	}
-	err := agenda.Run(t.Context(), time.Minute, steps[:1], silent{})
+	err := runSteps(t, time.Minute, section)
 	if err == nil || !strings.Contains(err.Error(), "did not begin") || !strings.Contains(err.Error(), "--no-such-flag") {
 		t.Errorf("error %v, want one with the output of the crawl", err)
 	}
@@ -112,8 +107,7 @@ func broadFails(t *testing.T, whole contest.Program) {
 
 func TestBroadCases(t *testing.T) {
 	var names []string
-	noRedis := func(context.Context) (*sets.Redis, error) { return nil, errors.New("none") }
-	for _, c := range broadCases(BroadConfig{Concurrency: []string{"1000", "auto"}, Redis: noRedis}) {
+	for _, c := range broadCases(BroadConfig{Concurrency: []string{"1000", "auto"}, Redis: new(sets.Redis)}) {
 		names = append(names, c.name())
 	}
 	want := "bare loop, 1,000; embedded, 1,000; Redis, 1,000; embedded, auto; Redis, auto"

@@ -43,7 +43,7 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 		}
 		args = append(args, "--ca", ca)
 	}
-	cmd := c.Program(ctx, append(args, site.Arguments()...)...)
+	cmd := c.Crawler(ctx, append(args, site.Arguments()...)...)
 	if what.subject == onRedis {
 		err = c.crawlOnRedis(ctx, cmd, &took, temp, duration)
 	} else {
@@ -54,15 +54,11 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 
 // crawlOnRedis runs the crawl of cmd in a Redis, and then removes the crawl from Redis.
 func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *broadTook, dir string, duration time.Duration) (err error) {
-	server, err := c.Redis(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Close()) }()
+	server := c.Redis
 	// The URL can contain a password. Other users can read arguments, but not the environment.
 	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
-		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")
+		remove := c.Crawler(context.WithoutCancel(ctx), "delete", "--yes")
 		remove.Env = cmd.Env
 		if said, failed := remove.CombinedOutput(); failed != nil && err == nil {
 			err = fmt.Errorf("remove the crawl from Redis: %w\n%s", failed, said)

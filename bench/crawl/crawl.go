@@ -19,16 +19,16 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
 // Config describes the measurement.
 type Config struct {
-	Pages   uint64          // of the largest synthetic web; 0 means 100,000
+	Pages   uint64          // of the largest synthetic web; 0 means 10,000
 	HTML    string          // a folder of HTML files that is crawled as well; empty means none
 	Dir     string          // parent of the temporary directories of crawls
-	Program contest.Program // required
+	Self    contest.Program // serves sites and runs the loop; required, as is Crawler
+	Crawler contest.Program
 }
 
 // Concurrency of the crawler and of the loop. The sites have no delay.
@@ -44,33 +44,23 @@ const smallest = 10_000
 // have one host for every ten pages.
 const fewHosts = 10
 
-// perPage is the approximate time that crawler, loop and site take for a page. It is
-// used to divide the budget.
-const perPage = 600 * time.Microsecond
-
 // stages are the stages of a crawl, in the order of the report's columns.
 var stages = []string{"fetch", "parse", "canonicalise", "judge", "dedup", "store", "record", garbage, other}
 
-// Steps returns the steps of the whole measurement, and their section.
-func Steps(config Config) (*report.Section, []*agenda.Step) {
-	config.Pages = cmp.Or(config.Pages, 100_000)
+// Section returns the section of the measurement, with its steps.
+func Section(config Config) *report.Section {
+	config.Pages = cmp.Or(config.Pages, smallest)
 	m := newMeasurement(config)
-	var steps []*agenda.Step
 	for _, site := range sites(config) {
-		cost := time.Second + time.Duration(site.Pages)*perPage
-		if site.Folder != "" {
-			cost = 10 * time.Second
-		}
-		steps = append(steps, &agenda.Step{Section: m.section, Name: nameOf(site), Cost: cost, Long: site.Pages > smallest,
-			Run: func(ctx context.Context, turn *agenda.Turn) error { return m.run(ctx, turn, site) }})
+		m.section.Step(nameOf(site), func(ctx context.Context, turn *report.Turn) error { return m.run(ctx, turn, site) })
 	}
-	return m.section, steps
+	return m.section
 }
 
 // sites returns the sites that are crawled: webs of several sizes, each with few and with
 // many hosts, and the folder.
 func sites(config Config) (all []contest.Site) {
-	for _, n := range agenda.Sizes(smallest, config.Pages) {
+	for _, n := range report.Sizes(smallest, config.Pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
 		for _, h := range slices.Compact(hosts) {
 			all = append(all, contest.Site{Pages: n, Hosts: h})
@@ -87,7 +77,6 @@ type measurement struct {
 	section *report.Section
 	rates   *report.Table
 	times   *report.Table
-	plot    *report.Plot
 }
 
 func nameOf(s contest.Site) string {
@@ -109,22 +98,20 @@ largest resident size. Only HTML answers count as pages. The crawler's processor
 	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
 		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")
 	m.times = s.Table("Where the crawler's time goes, µs of processor for each page", append([]string{"site"}, stages...)...)
-	m.plot = s.Plot(report.Plot{Title: "Pages a second, over the pages of the site", X: "pages", Y: "pages/s"})
 	return m
 }
 
 // run crawls one site with the loop and with the crawler.
-func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.Site) error {
-	served, err := m.config.Program.Serve(ctx, site)
+func (m *measurement) run(ctx context.Context, turn *report.Turn, site contest.Site) error {
+	served, err := m.config.Self.Serve(ctx, site)
 	if err != nil {
 		return err
 	}
 	defer served.Stop()
-	bare, err := m.config.Program.Loop(ctx, contest.Order{Endpoint: served.Endpoint, Workers: loopWorkers}, "bench", contest.LoopCommand)
+	bare, err := m.config.Self.Loop(ctx, contest.BareLoop, contest.Order{Endpoint: served.Endpoint, Workers: loopWorkers})
 	if err != nil {
 		return err
 	}
-	turn.Progress(0.4)
 	crawl, stageTimes, err := m.config.crawl(ctx, served.Endpoint)
 	if err != nil {
 		return err
@@ -148,7 +135,7 @@ func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	profile := filepath.Join(temp, "cpu.pprof")
-	took, err = c.Program.Crawl(ctx, site, temp, "--cpu-profile", profile, "--log-level", "error", "--concurrency", strconv.Itoa(hostsAtOnce))
+	took, err = c.Crawler.Crawl(ctx, site, temp, "--cpu-profile", profile, "--log-level", "error", "--concurrency", strconv.Itoa(hostsAtOnce))
 	if err != nil {
 		return took, nil, err
 	}
@@ -170,14 +157,6 @@ func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times 
 		row = append(row, report.Fixed(float64(times[name].Nanoseconds())/1e3/float64(crawl.Pages), 1))
 	}
 	m.times.Row(row...)
-	if site.Folder == "" {
-		hosts := "few hosts"
-		if site.Hosts > fewHosts {
-			hosts = "many hosts"
-		}
-		m.plot.Line("crawler, "+hosts, report.Solid).Add(report.Point{X: float64(crawl.Pages), Y: crawl.Rate()})
-		m.plot.Line("loop, "+hosts, report.Dashed).Add(report.Point{X: float64(bare.Pages), Y: bare.Rate()})
-	}
 }
 
 // memory returns the cell for the memory of a crawl.

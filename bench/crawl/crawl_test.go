@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,14 +11,27 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
+	"github.com/bloomfrontier/crawler/internal/bench/report"
 )
 
-type silent struct{}
+// TestMain lets the test binary also run as the processes of a site and of the loop.
+func TestMain(m *testing.M) {
+	if is, err := contest.Part(context.Background(), os.Args[1:], os.Stdin, os.Stdout, nil); is {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
 
-func (silent) Begin(*agenda.Step)       {}
-func (silent) Progress(float64)         {}
-func (silent) End(*agenda.Step, string) {}
+// runSteps runs the steps of a section within a budget.
+func runSteps(t *testing.T, budget time.Duration, section *report.Section) error {
+	r := report.New("test", "", budget, 1)
+	r.Sections = append(r.Sections, section)
+	return r.Run(t.Context(), func(line string) { t.Log(line) })
+}
 
 // program returns the crawler that CRAWLER_BIN names, or builds one.
 func program(t *testing.T) contest.Program {
@@ -30,7 +44,7 @@ func program(t *testing.T) contest.Program {
 			t.Fatalf("build crawler: %v\n%s", err, said)
 		}
 	}
-	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, bin, args...) }
+	return contest.Binary(bin)
 }
 
 func TestCrawlRows(t *testing.T) {
@@ -56,8 +70,8 @@ func measures(t *testing.T, bin contest.Program) {
 		}
 	}
 	left := t.TempDir()
-	section, steps := Steps(Config{Pages: 200, HTML: folder, Dir: left, Program: bin})
-	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
+	section := Section(Config{Pages: 200, HTML: folder, Dir: left, Self: contest.Self, Crawler: bin})
+	if err := runSteps(t, time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]float64{"200 pages, 10 hosts": 200, "200 pages, 20 hosts": 200, "HTML folder": 5}
@@ -94,13 +108,10 @@ func TestSitesAreCrawled(t *testing.T) {
 
 // countsDiffer checks that it is an error if the crawler finds fewer pages than the loop.
 func countsDiffer(t *testing.T, whole contest.Program) {
-	_, steps := Steps(Config{Pages: 100, Dir: t.TempDir(), Program: func(ctx context.Context, args ...string) *exec.Cmd {
-		if args[0] == "crawl" {
-			args = append(args, "--max-pages", "10")
-		}
-		return whole(ctx, args...)
+	section := Section(Config{Pages: 100, Dir: t.TempDir(), Self: contest.Self, Crawler: func(ctx context.Context, args ...string) *exec.Cmd {
+		return whole(ctx, append(args, "--max-pages", "10")...)
 	}})
-	err := agenda.Run(t.Context(), time.Minute, steps, silent{})
+	err := runSteps(t, time.Minute, section)
 	if err == nil || !strings.Contains(err.Error(), "cannot be compared") {
 		t.Errorf("error %v, want one about rates that cannot be compared", err)
 	}

@@ -1,7 +1,7 @@
 // Package dedup compares `crawler dedup` with alternatives: sort -u, and a small program
 // with a map. Each runs in a separate process, on one core, and reads and writes a file:
 //
-//	go test -run '^$' -bench . -benchtime 1x ./bench/dedup -urls 10000000
+//	go -C bench test -run '^$' -bench . -benchtime 1x ./dedup -urls 10000000
 package dedup
 
 import (

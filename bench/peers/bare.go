@@ -1,4 +1,6 @@
-package main
+// Package peers compares the speed and the cost of the crawler with those of two others: colly,
+// and a bare loop, which gives none of the crawler's guarantees.
+package peers
 
 import (
 	"bytes"
@@ -11,10 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// peers are the crawlers that are compared with ours, by subcommand. "bare" is the bare
-// loop of package contest. Like colly, it parses the whole document with goquery to find
+// Loops are the crawlers that are compared with ours, by name, for contest.Part. "bare" is the
+// bare loop of package contest. Like colly, it parses the whole document with goquery to find
 // links.
-var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){
+var Loops = map[string]contest.Crawl{
 	"bare": func(ctx context.Context, order contest.Order) (contest.Took, error) {
 		return contest.Loop(ctx, order, references)
 	},

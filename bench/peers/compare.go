@@ -1,14 +1,12 @@
-package main
+package peers
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
@@ -28,43 +26,28 @@ func (m measure) String() string {
 		m.peer, m.Pages, m.Seconds, m.Rate(), float64(m.Resident)/(1<<20), m.cpu())
 }
 
-// contestants are the crawlers that the function compare runs in each round, in this order.
+// contestants are the crawlers that Compare runs in each round, in this order.
 // "archiving" is crawler with --save all.
 var contestants = []string{"bare", "crawler", "archiving", "colly"}
 
 // workers is the number of concurrent requests of each contestant.
 const workers = 16
 
-// compare crawls one site with all contestants in turn, for several rounds. Each crawl
-// runs in its own process. compare prints the measure of each crawl. Then, for each
-// contestant, it prints the crawl with the median rate, and the ratios of that crawl's rate
+// Compare crawls one site with all contestants in turn, for several rounds. Each crawl runs in
+// its own process. Compare prints the measure of each crawl: peer, HTML pages, seconds, pages per
+// second, the largest resident memory of the process in MiB, and its processor time. Then, for
+// each contestant, it prints the crawl with the median rate, and the ratios of that crawl's rate
 // and processor time to those of the bare loop.
-func compare(ctx context.Context, args []string, stdout io.Writer) error {
-	flags := flag.NewFlagSet("peers compare", flag.ContinueOnError)
-	dir := flags.String("dir", "", "the folder of HTML files")
-	crawler := flags.String("crawler", "", "the crawler binary")
-	rounds := flags.Int("rounds", 3, "how often each crawls the site")
-	packed := flags.Bool("gzip", false, "the server sends answers with gzip, as most do")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *dir == "" || *crawler == "" || *rounds < 1 {
-		return errors.New("compare: want -dir, -crawler and at least one round")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	ours, product := program(self), program(*crawler)
-	served, err := ours.Serve(ctx, contest.Site{Folder: *dir, Packed: *packed})
+func Compare(ctx context.Context, self, crawler contest.Program, site contest.Site, rounds int, stdout io.Writer) error {
+	served, err := self.Serve(ctx, site)
 	if err != nil {
 		return err
 	}
 	defer served.Stop()
 	measures := make(map[string][]measure)
-	for range *rounds {
+	for range rounds {
 		for _, name := range contestants {
-			took, err := compete(ctx, name, ours, product, served.Endpoint)
+			took, err := compete(ctx, name, self, crawler, served.Endpoint)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -87,11 +70,6 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// program returns a function that makes commands of a binary.
-func program(name string) contest.Program {
-	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, name, args...) }
-}
-
 // median returns the measure with the median rate. If two are in the middle, it returns
 // the one with the lower rate.
 func median(measures []measure) measure {
@@ -99,18 +77,18 @@ func median(measures []measure) measure {
 	return sorted[(len(sorted)-1)/2]
 }
 
-func compete(ctx context.Context, name string, ours, product contest.Program, site contest.Endpoint) (took contest.Took, err error) {
+func compete(ctx context.Context, name string, self, crawler contest.Program, site contest.Endpoint) (took contest.Took, err error) {
 	var flags []string
 	switch name {
 	case "archiving":
 		flags = []string{"--save", "all"}
 	case "bare", "colly":
-		return ours.Loop(ctx, contest.Order{Endpoint: site, Workers: workers}, name)
+		return self.Loop(ctx, name, contest.Order{Endpoint: site, Workers: workers})
 	}
 	dir, err := os.MkdirTemp("", "peers")
 	if err != nil {
 		return took, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return product.Crawl(ctx, site, dir, flags...)
+	return crawler.Crawl(ctx, site, dir, flags...)
 }

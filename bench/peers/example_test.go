@@ -1,4 +1,4 @@
-package main_test
+package peers_test
 
 import (
 	"context"

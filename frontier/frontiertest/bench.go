@@ -14,7 +14,7 @@ import (
 
 // Bench measures how many items per second a crawl leases and completes. Each call of open must
 // return a new, empty crawl. The measured times include about 0.2 µs for the creation of each
-// link. crawler bench seen measures how fast a crawl adds items.
+// link. crawler bench speed measures how fast a crawl adds items.
 func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	for _, seen := range []int{0, 20} {
 		for _, callers := range []int{1, racers} {

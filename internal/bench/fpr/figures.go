@@ -3,7 +3,6 @@ package fpr
 import (
 	"fmt"
 
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -76,14 +75,12 @@ func (m *measurement) agrees(n counted, what string, slack float64) bool {
 }
 
 // reportFull adds the row for a set to which all its keys were added.
-func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
+func (m *measurement) reportFull(turn *report.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
 	n, what, mean := counted{claimed, probes, theory.FPR}, s.Name+", "+c.Name(), theory.FPR.Mean
 	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
 	if m.agrees(n, what, theory.Slack) {
 		n.hold(m.bound, what, 0, c.FPR)
 	}
-	lo, hi := sizing.Interval(claimed, probes)
-	m.plot.Line(s.Name, report.Marks).Add(report.Point{X: c.FPR, Y: n.rate() / mean, Low: lo / mean, High: hi / mean})
 	turn.Found("%.4g in %s probes, %.3f of the theory", n.rate(), report.Count(probes).Text, n.rate()/mean)
 }
 
@@ -96,7 +93,7 @@ func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) 
 
 // reportExact adds the row for a store that must never err: it must recognise every new
 // key as new, both when the key is added and when it is only looked up.
-func (m *measurement) reportExact(turn *agenda.Turn, s Subject, c Case, lost, claimed uint64) {
+func (m *measurement) reportExact(turn *report.Turn, s Subject, c Case, lost, claimed uint64) {
 	n, asked := counted{lost, c.Keys, Rate{}}, min(c.Keys, sample)
 	m.filling.Row(append([]report.Cell{report.Words(s.Name), report.Count(c.Keys), report.Words("exact")}, n.cells()...)...)
 	m.exact.Hold(lost == 0, "%s: %d of %d new keys were taken for known ones", s.Name, lost, c.Keys)

@@ -14,10 +14,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
@@ -34,9 +32,6 @@ type Config struct {
 // Subject is a set with its theory.
 type Subject struct {
 	sets.Kind
-	// Add and Probe are the approximate times for one key. They determine the share of
-	// the budget.
-	Add, Probe time.Duration
 	// Probes is the maximum number of probes. If 100/p is larger, where p is the rate of
 	// the case, the maximum is 100/p. More probes make the confidence interval of the
 	// measured rate narrower.
@@ -51,19 +46,18 @@ type Subject struct {
 // Memory returns the subject for package membits. The rate of membits does not depend on
 // hosts, because membits distributes keys by fingerprint.
 func Memory() Subject {
-	return Subject{Kind: sets.Memory(), Add: 250 * time.Nanosecond, Probe: 100 * time.Nanosecond, Probes: 20_000_000, Theory: memoryTheory}
+	return Subject{Kind: sets.Memory(), Probes: 20_000_000, Theory: memoryTheory}
 }
 
 // Redis returns the subject for package redisbits.
-func Redis(open sets.OpenRedis) Subject {
-	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
+func Redis(r *sets.Redis) Subject {
+	return Subject{Kind: sets.RedisFilter(r), Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact returns the subject for a set that never errs. addTime is the approximate time to
-// add one key.
-func Exact(kind sets.Kind, addTime time.Duration) Subject {
+// Exact returns the subject for a set that never errs.
+func Exact(kind sets.Kind) Subject {
 	kind.Name += ", exact keys"
-	return Subject{Kind: kind, Add: addTime}
+	return Subject{Kind: kind}
 }
 
 // filter is a Set that implements bloomstore.Filter.
@@ -113,19 +107,20 @@ const limit = 5
 
 var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 
-// Steps returns the steps of the whole measurement, and their section.
-func Steps(config Config) (*report.Section, []*agenda.Step) {
+// Section returns the section of the measurement, with its steps.
+func Section(config Config) *report.Section {
 	if config.Rates == nil {
 		config.Rates = rates
 	}
 	m := newMeasurement(config)
-	var steps []*agenda.Step
+	seed := config.Seed
 	for _, s := range config.Subjects {
 		for _, c := range config.cases(s) {
-			steps = append(steps, m.step(s, c, config.Seed+uint64(len(steps))))
+			m.step(s, c, seed)
+			seed++
 		}
 	}
-	return m.section, steps
+	return m.section
 }
 
 // cases returns the measurements of s. Growth and unequal hosts are only measured at rates
@@ -173,7 +168,6 @@ type measurement struct {
 	full, filling  *report.Table
 	bound, theory  *report.Promise
 	exact, forgets *report.Promise
-	plot           *report.Plot
 }
 
 func newMeasurement(config Config) *measurement {
@@ -194,18 +188,16 @@ keys; pgstore has no filter.`, report.Count(config.filterKeys()).Text, report.Co
 	m.forgets = s.Promise("no key that was added is denied")
 	m.full = s.Table("Claimed when full", "set", "keys", "p", "probes", "claimed", "measured", "95 % interval", "theory", "measured / theory", "σ")
 	m.filling = s.Table("Lost while filling", "set", "keys", "p", "lost", "share", "95 % interval", "theory", "measured / theory", "σ")
-	m.plot = s.Plot(report.Plot{Title: "False-positive rate measured, over theory", X: "p asked for", Y: "measured / theory", LinearY: true})
 	return m
 }
 
-func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
+// step adds the step for a case.
+func (m *measurement) step(s Subject, c Case, seed uint64) {
 	name := s.Name
 	if s.Theory != nil {
 		name += ", " + c.Name()
 	}
-	return &agenda.Step{Section: m.section, Name: name, Cost: s.cost(c), Run: func(ctx context.Context, turn *agenda.Turn) error {
-		return m.run(ctx, turn, s, c, seed)
-	}}
+	m.section.Step(name, func(ctx context.Context, turn *report.Turn) error { return m.run(ctx, turn, s, c, seed) })
 }
 
 // goal returns the number of probes that are made if the budget suffices.
@@ -214,7 +206,7 @@ func (s Subject) goal(c Case) uint64 {
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
 }
 
-func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
+func (m *measurement) run(ctx context.Context, turn *report.Turn, s Subject, c Case, seed uint64) (err error) {
 	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: c.Partitions}
 	if c.Growth {
 		plan.Growth = bloomstore.GrowthOn
@@ -230,11 +222,9 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 		turn.At("after %s of %s keys were added", report.Count(done).Text, report.Count(c.Keys).Text)
 	}
 	filled(0)
-	share := float64(time.Duration(c.Keys)*s.Add) / float64(max(s.cost(c), 1))
 	lost, _, err := chunks(c.Keys, func(n uint64) (uint64, error) {
 		return bloomrate.Fill(ctx, set, draws.keys, n)
 	}, func(done uint64) bool {
-		turn.Progress(share * float64(done) / float64(c.Keys))
 		filled(done)
 		return true
 	})
@@ -257,7 +247,6 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	claimed, probes, err := chunks(goal, func(n uint64) (uint64, error) {
 		return bloomrate.Probe(ctx, set, draws.keys, n)
 	}, func(done uint64) bool {
-		turn.Progress(share + (1-share)*float64(done)/float64(goal))
 		turn.At("after all %s keys were added and %s of at most %s probes were made",
 			report.Count(c.Keys).Text, report.Count(done).Text, report.Count(goal).Text)
 		return turn.Left() > 0 || done < min(c.probes(), owed)
@@ -269,15 +258,6 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 		m.reportFull(turn, s, c, claimed, probes, theory)
 	}
 	return err
-}
-
-// cost returns the approximate time of the case.
-func (s Subject) cost(c Case) time.Duration {
-	cost := time.Duration(c.Keys) * s.Add
-	if s.Theory != nil {
-		cost += time.Duration(s.goal(c)) * s.Probe
-	}
-	return cost
 }
 
 // owed is the number of probes that a case makes even if the time is up. If 100/p is

@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
@@ -23,11 +21,11 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay random tests with this seed; 0: a new one")
 
-type silent struct{}
-
-func (silent) Begin(*agenda.Step)       {}
-func (silent) Progress(float64)         {}
-func (silent) End(*agenda.Step, string) {}
+// runSteps runs the steps of a section within a budget.
+func runSteps(t *testing.T, budget time.Duration, section *report.Section) error {
+	r := report.Report{Began: time.Now(), Budget: budget.Seconds(), Sections: []*report.Section{section}}
+	return r.Run(t.Context(), func(line string) { t.Log(line) })
+}
 
 func measure(t *testing.T, config Config) *report.Section {
 	t.Helper()
@@ -35,8 +33,8 @@ func measure(t *testing.T, config Config) *report.Section {
 		config.Seed = rand.Uint64()
 	}
 	t.Logf("replay with -seed=%d", config.Seed)
-	section, steps := Steps(config)
-	if err := agenda.Run(t.Context(), 5*time.Minute, steps, silent{}); err != nil {
+	section := Section(config)
+	if err := runSteps(t, 5*time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range section.Missing {
@@ -249,8 +247,8 @@ func TestFindsFaults(t *testing.T) {
 				random = rand.Uint64()
 			}
 			t.Logf("replay with -seed=%d", random)
-			step := m.step(c.subject, Case{Keys: 50_000, Capacity: 50_000, FPR: c.p}, random)
-			if err := agenda.Run(t.Context(), time.Minute, []*agenda.Step{step}, silent{}); err != nil {
+			m.step(c.subject, Case{Keys: 50_000, Capacity: 50_000, FPR: c.p}, random)
+			if err := runSteps(t, time.Minute, m.section); err != nil {
 				t.Fatal(err)
 			}
 			for _, i := range c.breaks {
@@ -271,7 +269,7 @@ func TestFindsLostExactKeys(t *testing.T) {
 	exact := func(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 		return Exact(sets.Kind{Name: "in memory", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
 			return set(&mutant{filter{set(bloomtest.Exact())}, seen, lies}), nil
-		}}, 0)
+		}})
 	}
 	sound := exact(itself, honest)
 	loses := exact(func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
@@ -296,9 +294,7 @@ func TestFindsLostExactKeys(t *testing.T) {
 // that was not added, and that the measurement removes its crawl.
 func TestPostgresSetIsExact(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
-	s := measure(t, Config{Keys: 5_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
-		return server.DSN(), func() error { return nil }, nil
-	}), 40*time.Microsecond)}})
+	s := measure(t, Config{Keys: 5_000, Subjects: []Subject{Exact(sets.Postgres(server.DSN()))}})
 	if faults := broken(s); faults != "" {
 		t.Errorf("broken promises, want none:\n%s", faults)
 	}
@@ -323,13 +319,15 @@ func TestPostgresSetIsExact(t *testing.T) {
 // redisstore and localstore lose no exact key, and that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
-	open := func(context.Context) (*sets.Redis, error) {
-		return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil
+	in, err := sets.OpenRedis(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
 	}
-	filter := Redis(open)
+	defer in.Close()
+	filter := Redis(in)
 	filter.Probes = 0
 	s := measure(t, Config{Keys: 20_000, Rates: []float64{0.05, 0.01}, Subjects: []Subject{
-		filter, Exact(sets.RedisStore(open), 60*time.Microsecond), Exact(sets.Local(t.TempDir()), 20*time.Microsecond),
+		filter, Exact(sets.RedisStore(in)), Exact(sets.Local(t.TempDir())),
 	}})
 	if faults := broken(s); faults != "" {
 		t.Errorf("broken promises, want none:\n%s", faults)
@@ -360,8 +358,8 @@ func TestZipfDraws(t *testing.T) {
 // TestBudgetIsStated checks that the report mentions a rate for which the budget did not
 // suffice for 100/p probes.
 func TestBudgetIsStated(t *testing.T) {
-	section, steps := Steps(Config{Keys: 1000, Rates: []float64{1e-9}, Subjects: []Subject{Memory()}})
-	if err := agenda.Run(t.Context(), 200*time.Millisecond, steps, silent{}); err != nil {
+	section := Section(Config{Keys: 1000, Rates: []float64{1e-9}, Subjects: []Subject{Memory()}})
+	if err := runSteps(t, 200*time.Millisecond, section); err != nil {
 		t.Fatal(err)
 	}
 	if len(section.Missing) == 0 || !strings.Contains(section.Missing[0].Why, "budget") {
@@ -379,8 +377,9 @@ func TestSmallLayers(t *testing.T) {
 	subject := Memory()
 	subject.Probes = 5_000_000
 	m := newMeasurement(Config{Keys: small.Keys})
-	steps := []*agenda.Step{m.step(subject, small, 4237745044669234974), m.step(subject, large, 1)}
-	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
+	m.step(subject, small, 4237745044669234974)
+	m.step(subject, large, 1)
+	if err := runSteps(t, time.Minute, m.section); err != nil {
 		t.Fatal(err)
 	}
 	if faults := broken(m.section); faults != "" {

@@ -131,7 +131,7 @@ func redisTheory(c Case, loads []uint64) Theory {
 	part := chain{Case: c, layout: func(p float64, keys uint64) layer {
 		segments := sizing.RedisSegments(keys, p, sizing.DefaultBlockBits)
 		bits := segments.BitsPerKey * float64(keys)
-		return layer{float64(keys), uint64(bits) / sizing.DefaultBlockBits, sizing.DefaultBlockBits, segments.Hashes, func(held float64) float64 {
+		return layer{float64(keys), max(uint64(bits)/sizing.DefaultBlockBits, 1), sizing.DefaultBlockBits, segments.Hashes, func(held float64) float64 {
 			return sizing.ExactBlockedFalsePositiveRate(bits/held, sizing.DefaultBlockBits, segments.Hashes)
 		}}
 	}}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,7 +26,7 @@ import (
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
-		all = append(all, Subject{Name: name, Ours: true, Most: maxItems, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class), By: "files",
+		all = append(all, Subject{Name: name, Ours: true, Most: maxItems, Weigh: weighStore(dir, class), By: "files",
 			Predict: func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) }})
 	}
 	return all
@@ -37,7 +36,7 @@ func OnDisk(dir string) (all []Subject) {
 // function does not count the filter's file, because the filter is in memory while a crawl
 // runs.
 func weighStore(dir string, class frontier.Class) weigh {
-	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
+	return func(ctx context.Context, n uint64) (bytes float64, err error) {
 		dir, err := os.MkdirTemp(dir, "store-")
 		if err != nil {
 			return 0, err
@@ -45,7 +44,7 @@ func weighStore(dir string, class frontier.Class) weigh {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		links := urls(n, urlHosts)
 		links.Class = class
-		set, err := filled(ctx, sets.Local(dir), sets.Plan{Capacity: n}, links, progress)
+		set, err := filled(ctx, sets.Local(dir), sets.Plan{Capacity: n}, links)
 		if err != nil {
 			return 0, err
 		}
@@ -69,24 +68,24 @@ func weighStore(dir string, class frontier.Class) weigh {
 // InPostgres returns the subjects in Postgres: the exact set of package pgstore, and a plain
 // table of URLs. The schema of the exact set is created in the database at dsn.
 func InPostgres(dsn string) []Subject {
-	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (float64, error)) weigh {
-		return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
+	on := func(weigh func(context.Context, *pgx.Conn, uint64) (float64, error)) weigh {
+		return func(ctx context.Context, n uint64) (bytes float64, err error) {
 			conn, err := pgx.Connect(ctx, dsn)
 			if err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-			return weigh(ctx, conn, n, progress)
+			return weigh(ctx, conn, n)
 		}
 	}
 	return []Subject{
-		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: maxItems, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
+		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: maxItems, Weigh: on(postgresFill{dsn, 1}.weigh),
 			By:      "the same of all three tables",
 			Predict: func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) }},
-		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: maxItems, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
+		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: maxItems, Weigh: on(postgresFill{dsn, turns}.weigh),
 			By:      "pg_total_relation_size of exact_key",
 			Predict: exactly(sizing.PostgresFinished)},
-		{Name: "Postgres table of URLs (disk)", Most: maxItems, Add: 15 * time.Microsecond, Weigh: on(weighTable), By: "pg_total_relation_size"},
+		{Name: "Postgres table of URLs (disk)", Most: maxItems, Weigh: on(weighTable), By: "pg_total_relation_size"},
 	}
 }
 
@@ -105,7 +104,7 @@ type postgresFill struct {
 
 // weigh returns the bytes that n keys take in tables and indexes. If the keys remain
 // queued, these bytes include the tables of waiting and of pending keys.
-func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
+func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
 	set, err := pgstore.Open(ctx, config)
@@ -122,7 +121,7 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 	}
 	for turn := range t.turns {
 		from, to := n*turn/t.turns, n*(turn+1)/t.turns
-		prints, err := decide(ctx, set, from, to, func(share float64) { progress((float64(turn) + share) / float64(t.turns)) })
+		prints, err := decide(ctx, set, from, to)
 		if err != nil {
 			return 0, err
 		}
@@ -149,7 +148,7 @@ const keyBatch = 500
 
 // decide adds the keys with numbers in [first, end) to the set, marks these keys as
 // queued, and returns them.
-func decide(ctx context.Context, set exact.Set, first, end uint64, progress func(share float64)) (all []exact.Ref, err error) {
+func decide(ctx context.Context, set exact.Set, first, end uint64) (all []exact.Ref, err error) {
 	links := urls(0, urlHosts)
 	links.Class = frontier.Exact
 	for at := first; at < end; at += keyBatch {
@@ -164,7 +163,6 @@ func decide(ctx context.Context, set exact.Set, first, end uint64, progress func
 		if err := set.Queued(ctx, all[queued:]); err != nil {
 			return nil, err
 		}
-		progress(float64(at-first) / float64(end-first))
 	}
 	return all, nil
 }
@@ -186,7 +184,7 @@ func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 
 // weighTable returns the size of a table whose primary key is the URL, including its
 // index.
-func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
+func weighTable(ctx context.Context, conn *pgx.Conn, n uint64) (bytes float64, err error) {
 	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
 	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {
 		return 0, err
@@ -197,9 +195,6 @@ func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(flo
 	}()
 	links := urls(n, urlHosts)
 	_, err = conn.CopyFrom(ctx, pgx.Identifier{table}, []string{"url"}, pgx.CopyFromSlice(links.Len(), func(i int) ([]any, error) {
-		if i%1000 == 0 {
-			progress(float64(i) / float64(n))
-		}
 		return []any{links.Offer(i).URL}, nil
 	}))
 	if err != nil {

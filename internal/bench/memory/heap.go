@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
@@ -18,7 +17,7 @@ import (
 func InHeap(rates []float64) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, Subject{
-			Name: fmt.Sprintf("membits, p = %g", p), Family: "membits", Ours: true, FPR: p, Add: 400 * time.Nanosecond,
+			Name: fmt.Sprintf("membits, p = %g", p), Ours: true, FPR: p,
 			By: "heap",
 			Weigh: weighHeap(func(links sets.Range) (any, error) {
 				filter, err := membits.New(membits.Config{Capacity: links.N, FPR: p})
@@ -39,7 +38,7 @@ func InHeap(rates []float64) (all []Subject) {
 
 // goMap returns the subject for a map of keys.
 func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
-	return Subject{Name: name, Usual: true, Most: maxItems, Add: time.Microsecond, Predict: exactStore(name), By: "heap",
+	return Subject{Name: name, Most: maxItems, Predict: exactStore(name), By: "heap",
 		Weigh: weighHeap(func(links sets.Range) (any, error) {
 			known := make(map[K]struct{})
 			for i := range links.Len() {
@@ -66,7 +65,7 @@ func exactStore(name string) func(n uint64) (least, most uint64) {
 // function calls build so often that other allocations of the program do not matter.
 func weighHeap(build func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
-	return func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
+	return func(ctx context.Context, n uint64) (float64, error) {
 		links := urls(n, urlHosts)
 		before, after := heap(), 0.0
 		var copies []any
@@ -77,7 +76,6 @@ func weighHeap(build func(links sets.Range) (any, error)) weigh {
 			}
 			copies, after = append(copies, kept), heap()
 			links.First += n
-			progress((after - before) / enough)
 		}
 		runtime.KeepAlive(copies)
 		return (after - before) / float64(len(copies)), nil

@@ -12,10 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"time"
 
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -30,13 +27,10 @@ type Config struct {
 
 // Subject is one way to store URLs.
 type Subject struct {
-	Name   string
-	Family string        // name in the plot, which is the same for all rates of a store
-	Ours   bool          // a store of this module, whose size must be within tolerance of Predict
-	FPR    float64       // false-positive rate; 0 means an exact store
-	Most   uint64        // the maximum number of items that are measured; 0 means no limit
-	Usual  bool          // a usual alternative to a filter, drawn as a horizontal line in the plot
-	Add    time.Duration // approximate time per item; determines the share of the budget
+	Name string
+	Ours bool    // a store of this module, whose size must be within tolerance of Predict
+	FPR  float64 // false-positive rate; 0 means an exact store
+	Most uint64  // the maximum number of items that are measured; 0 means no limit
 	// Weigh stores n items, returns the bytes that all of them take, and removes them.
 	Weigh weigh
 	By    string // the method of measurement
@@ -45,16 +39,12 @@ type Subject struct {
 	Predict func(n uint64) (least, most uint64)
 }
 
-type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
+type weigh func(ctx context.Context, n uint64) (bytes float64, err error)
 
 // exactly returns a Predict function whose interval is a single value.
 func exactly(bytes func(n uint64) uint64) func(n uint64) (least, most uint64) {
 	return func(n uint64) (uint64, uint64) { return bytes(n), bytes(n) }
 }
-
-// fixedCost is the approximate part of a measurement's time that does not depend on the
-// number of items. In this time, a process or server starts and becomes idle.
-const fixedCost = 3 * time.Second
 
 // tolerance is the allowed relative difference between the size of our stores and the
 // prediction of `crawler size`.
@@ -73,12 +63,11 @@ const maxItems = 10_000_000
 // smallest is the number of items of the first measurement.
 const smallest = 100_000
 
-// Steps returns the steps of the whole measurement, and their section.
-func Steps(config Config) (*report.Section, []*agenda.Step) {
+// Section returns the section of the measurement, with its steps: small sizes first.
+func Section(config Config) *report.Section {
 	config.Keys = cmp.Or(config.Keys, 1_000_000)
 	m := newMeasurement()
-	var steps []*agenda.Step
-	for _, n := range agenda.Sizes(smallest, config.Keys) {
+	for _, n := range report.Sizes(smallest, config.Keys) {
 		items := report.Count(n).Text + " items"
 		table := m.section.Table(items, "store", "p", "bytes each", "by", "crawler size", "measured / predicted", "bound", "times the bound")
 		for _, s := range config.Subjects {
@@ -87,23 +76,21 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 				m.section.Miss(name, "too large to be weighed: up to "+report.Count(s.Most).Text)
 				continue
 			}
-			steps = append(steps, &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
-				Run: func(ctx context.Context, turn *agenda.Turn) error {
-					bytes, err := s.Weigh(ctx, n, turn.Progress)
-					if err == nil {
-						m.report(turn, table, s, n, bytes)
-					}
-					return err
-				}})
+			m.section.Step(name, func(ctx context.Context, turn *report.Turn) error {
+				bytes, err := s.Weigh(ctx, n)
+				if err == nil {
+					m.report(turn, table, s, n, bytes)
+				}
+				return err
+			})
 		}
 	}
-	return m.section, steps
+	return m.section
 }
 
 type measurement struct {
 	section *report.Section
 	promise *report.Promise
-	plot    *report.Plot
 }
 
 func newMeasurement() *measurement {
@@ -113,7 +100,7 @@ measured:
 
 * heap: growth of Go's heap. Many copies of a small set are made, so that the other allocations of the program do not
   matter
-* used_memory: of a separate Redis, without the buffers of clients
+* used_memory: of Redis, without the buffers of clients
 * pg_total_relation_size: of the tables in Postgres
 * files: bytes of a directory
 
@@ -122,17 +109,11 @@ stores the keys themselves. The memory that a Redis needs once for all crawls (s
 its slow log. The crawler's own stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance))
 	m := &measurement{section: s}
 	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
-	m.plot = s.Plot(report.Plot{Title: "Bytes for each URL, over the false-positive rate", X: "p", Y: "bytes"})
-	bound := m.plot.Line("information bound", report.Dotted)
-	for exponent := -9.0; exponent <= -1; exponent += 0.25 {
-		p := math.Pow(10, exponent)
-		bound.Add(report.Point{X: p, Y: sizing.InformationBound(p) / 8})
-	}
 	return m
 }
 
 // report adds the row of a store, and checks its promise.
-func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
+func (m *measurement) report(turn *report.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
 	each := bytes / float64(n)
 	turn.Found("%.4g bytes each by %s", each, s.By)
 	rate, bound, times := report.Words("exact"), report.Words("–"), report.Words("–")
@@ -158,18 +139,4 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 		}
 	}
 	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(s.By), predicted, share, bound, times)
-	m.draw(s, each)
-}
-
-// draw adds a store to the plot: a filter as a mark, and a usual alternative as a
-// horizontal line. If a store is measured with several sizes, the plot shows the last one.
-func (m *measurement) draw(s Subject, each float64) {
-	switch name := cmp.Or(s.Family, s.Name); {
-	case s.FPR > 0:
-		line := m.plot.Line(name, report.Marks)
-		line.Points = slices.DeleteFunc(line.Points, func(at report.Point) bool { return at.X == s.FPR })
-		line.Add(report.Point{X: s.FPR, Y: each})
-	case s.Usual:
-		m.plot.Line(name, report.Level).Points = []report.Point{{X: 1e-9, Y: each}, {X: 0.1, Y: each}}
-	}
 }

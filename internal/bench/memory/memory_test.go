@@ -8,32 +8,30 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
-type silent struct{}
-
-func (silent) Begin(*agenda.Step)       {}
-func (silent) Progress(float64)         {}
-func (silent) End(*agenda.Step, string) {}
+// runSteps runs the steps of a section within a budget.
+func runSteps(t *testing.T, budget time.Duration, section *report.Section) error {
+	r := report.Report{Began: time.Now(), Budget: budget.Seconds(), Sections: []*report.Section{section}}
+	return r.Run(t.Context(), func(line string) { t.Log(line) })
+}
 
 func weighAll(t *testing.T, config Config) *report.Section {
 	t.Helper()
-	section, steps := Steps(config)
-	if err := agenda.Run(t.Context(), 5*time.Minute, steps, silent{}); err != nil {
+	section := Section(config)
+	if err := runSteps(t, 5*time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
 	return section
 }
 
 // scale returns a weigh function that measures nothing and returns bytes(n).
-func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (float64, error) {
-	return func(_ context.Context, n uint64, _ func(float64)) (float64, error) {
+func scale(bytes func(n uint64) float64) func(context.Context, uint64) (float64, error) {
+	return func(_ context.Context, n uint64) (float64, error) {
 		return bytes(n), nil
 	}
 }
@@ -92,15 +90,11 @@ func TestInHeap(t *testing.T) {
 // keys behind.
 func TestRedisIsWeighed(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
-	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
-	open := func(context.Context) (*sets.Redis, error) {
-		return &sets.Redis{Options: options, Client: server.Client(), Close: func() error { return nil }}, nil
-	}
-	for i, subject := range InRedis(open, []float64{1e-6}, false) {
+	for i, subject := range InRedis(redisAt(t, server), []float64{1e-6}) {
 		if i == 2 || i == 3 {
 			continue // these are the queue again, with other numbers of hosts
 		}
-		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		bytes, err := subject.Weigh(t.Context(), 2000)
 		if err != nil {
 			t.Fatalf("%s: %v", subject.Name, err)
 		}
@@ -113,6 +107,16 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 }
 
+func redisAt(t *testing.T, server *servers.RedisServer) *sets.Redis {
+	t.Helper()
+	r, err := sets.OpenRedis(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
 // TestModuleIsWeighed measures a substitute for a Bloom module: two renamed commands that
 // accept the arguments of the module's commands, and store nothing.
 func TestModuleIsWeighed(t *testing.T) {
@@ -120,17 +124,16 @@ func TestModuleIsWeighed(t *testing.T) {
 		Config: map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"},
 	})
 	for server, want := range map[*servers.RedisServer]bool{plain: false, bloom: true} {
-		if has, err := sets.HasBloom(t.Context(), server.Client()); err != nil || has != want {
-			t.Fatalf("HasBloom = %t, %v, want %t", has, err, want)
+		r := redisAt(t, server)
+		if r.HasBloom != want {
+			t.Fatalf("HasBloom = %t, want %t", r.HasBloom, want)
 		}
-		all := InRedis(func(context.Context) (*sets.Redis, error) {
-			return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil
-		}, []float64{1e-6}, want)
+		all := InRedis(r, []float64{1e-6})
 		module := all[len(all)-1]
-		if (module.Family == "BF.RESERVE") != want {
+		if strings.HasPrefix(module.Name, "BF.RESERVE") != want {
 			t.Errorf("Redis has a Bloom module: %t, but the last subject is %s", want, module.Name)
 		}
-		if _, err := module.Weigh(t.Context(), 5000, func(float64) {}); err != nil {
+		if _, err := module.Weigh(t.Context(), 5000); err != nil {
 			t.Errorf("%s: %v", module.Name, err)
 		}
 	}
@@ -142,7 +145,7 @@ func TestPostgresIsWeighed(t *testing.T) {
 	// Bytes per key of each subject.
 	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400}
 	for i, subject := range InPostgres(server.DSN()) {
-		bytes, err := subject.Weigh(t.Context(), n, func(float64) {})
+		bytes, err := subject.Weigh(t.Context(), n)
 		if each := bytes / n; err != nil || each < least[i] || each > most[i] {
 			t.Errorf("%s: %g bytes per key by %s (%v), want %g to %g", subject.Name, each, subject.By, err, least[i], most[i])
 		}
@@ -161,7 +164,7 @@ func TestPostgresIsWeighed(t *testing.T) {
 func TestOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	for _, subject := range OnDisk(dir) {
-		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		bytes, err := subject.Weigh(t.Context(), 2000)
 		if err != nil || bytes < 2000*20 {
 			t.Errorf("%s: %g bytes for 2000 items (%v), want 20 or more for each", subject.Name, bytes, err)
 		}

@@ -13,47 +13,38 @@ import (
 )
 
 // InRedis returns the subjects in Redis: the filter of a crawl at each of the rates, the
-// queue of a crawl, and common alternatives. Each subject is measured in a Redis that the
-// function open returns. If other clients use that server, their changes are measured too.
-// hasBloom reports whether the server has the command BF.RESERVE.
-func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject) {
+// queue of a crawl, and common alternatives. If other clients use the Redis r, their changes
+// are measured too.
+func InRedis(r *sets.Redis, rates []float64) (all []Subject) {
 	for _, p := range rates {
-		all = append(all, crawlFilter(open, p))
+		all = append(all, crawlFilter(r, p))
 	}
 	for _, hosts := range []uint64{10, 1000, 100_000} {
-		all = append(all, crawlQueue(open, hosts))
+		all = append(all, crawlQueue(r, hosts))
 	}
 	for i, name := range []string{"Redis SET of URLs", "Redis SET of 8-byte hashes"} {
-		all = append(all, Subject{Name: name, Usual: true, Most: maxItems, Add: 3 * time.Microsecond, Predict: exactStore(name), By: "used_memory",
-			Weigh: weighSet(open, func(open sets.OpenRedis) sets.Kind { return sets.RedisSet(open, i == 1) }, 0)})
+		all = append(all, Subject{Name: name, Most: maxItems, Predict: exactStore(name), By: "used_memory",
+			Weigh: weighSet(r, sets.RedisSet(r, i == 1), 0)})
 	}
 	for _, p := range rates {
-		if hasBloom {
-			all = append(all, Subject{Name: fmt.Sprintf("BF.RESERVE, p = %g", p), Family: "BF.RESERVE", FPR: p, Add: 4 * time.Microsecond,
-				By: "used_memory", Weigh: weighSet(open, sets.RedisBloom, p)})
+		if r.HasBloom {
+			all = append(all, Subject{Name: fmt.Sprintf("BF.RESERVE, p = %g", p), FPR: p,
+				By: "used_memory", Weigh: weighSet(r, sets.RedisBloom(r), p)})
 		}
 	}
 	return all
 }
 
 // fill creates and fills a set in a Redis.
-type fill func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(share float64)) (*sets.Set, error)
+type fill func(ctx context.Context, n uint64) (*sets.Set, error)
 
 // weighRedis returns a weigh function that measures the data in a Redis. It closes the set
 // before the final measurement.
-func weighRedis(open sets.OpenRedis, fill fill) weigh {
-	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
-		r, err := open(ctx)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		kept := *r
-		kept.Close = func() error { return nil } // the set must not close the server
-		in := func(context.Context) (*sets.Redis, error) { return &kept, nil }
+func weighRedis(r *sets.Redis, fill fill) weigh {
+	return func(ctx context.Context, n uint64) (bytes float64, err error) {
 		// A first crawl makes the server allocate the memory that all crawls share: scripts
 		// and their interpreter.
-		first, err := filled(ctx, sets.RedisStore(in), sets.Plan{Capacity: 1000}, urls(1, 1), func(float64) {})
+		first, err := filled(ctx, sets.RedisStore(r), sets.Plan{Capacity: 1000}, urls(1, 1))
 		if err != nil {
 			return 0, err
 		}
@@ -64,7 +55,7 @@ func weighRedis(open sets.OpenRedis, fill fill) weigh {
 		if err != nil {
 			return 0, err
 		}
-		set, err := fill(ctx, in, n, progress)
+		set, err := fill(ctx, n)
 		if err != nil {
 			return 0, err
 		}
@@ -78,14 +69,14 @@ func weighRedis(open sets.OpenRedis, fill fill) weigh {
 }
 
 // weighSet returns a weigh function for a set of URLs.
-func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float64) weigh {
-	return weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(float64)) (*sets.Set, error) {
-		return filled(ctx, kind(in), sets.Plan{Capacity: n, FPR: p}, urls(n, urlHosts), progress)
+func weighSet(r *sets.Redis, kind sets.Kind, p float64) weigh {
+	return weighRedis(r, func(ctx context.Context, n uint64) (*sets.Set, error) {
+		return filled(ctx, kind, sets.Plan{Capacity: n, FPR: p}, urls(n, urlHosts))
 	})
 }
 
 // filled opens a set, adds links to it and returns it.
-func filled(ctx context.Context, kind sets.Kind, plan sets.Plan, links sets.Range, progress func(share float64)) (*sets.Set, error) {
+func filled(ctx context.Context, kind sets.Kind, plan sets.Plan, links sets.Range) (*sets.Set, error) {
 	set, err := kind.Open(ctx, plan)
 	if err != nil {
 		return nil, err
@@ -96,19 +87,18 @@ func filled(ctx context.Context, kind sets.Kind, plan sets.Plan, links sets.Rang
 		if _, err := set.Add(ctx, links); err != nil {
 			return nil, errors.Join(err, set.End(ctx))
 		}
-		progress(float64(links.First) / float64(all))
 	}
 	return set, nil
 }
 
 // crawlFilter returns the subject for the filter of a new crawl. The prediction assumes
 // that each partition has the same number of keys.
-func crawlFilter(open sets.OpenRedis, p float64) Subject {
+func crawlFilter(r *sets.Redis, p float64) Subject {
 	return Subject{
-		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
-		Add: 100 * time.Nanosecond, By: "used_memory",
-		Weigh: weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, _ func(float64)) (*sets.Set, error) {
-			return sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: n, FPR: p})
+		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Ours: true, FPR: p,
+		By: "used_memory",
+		Weigh: weighRedis(r, func(ctx context.Context, n uint64) (*sets.Set, error) {
+			return sets.RedisStore(r).Open(ctx, sets.Plan{Capacity: n, FPR: p})
 		}),
 		Predict: exactly(func(n uint64) uint64 {
 			return sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true, Hosts: max(n/100, 1)}).Even.Bytes
@@ -119,23 +109,23 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 // crawlQueue returns the subject for the queued URLs of a crawl. It subtracts the memory
 // of the filter. This memory depends on how the URLs are distributed, because the filter
 // grows in partitions that have more URLs than others.
-func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
+func crawlQueue(r *sets.Redis, hosts uint64) Subject {
 	var filter float64
-	whole := weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(float64)) (*sets.Set, error) {
-		set, err := filled(ctx, sets.RedisStore(in), sets.Plan{Capacity: n}, urls(n, hosts), progress)
+	whole := weighRedis(r, func(ctx context.Context, n uint64) (*sets.Set, error) {
+		set, err := filled(ctx, sets.RedisStore(r), sets.Plan{Capacity: n}, urls(n, hosts))
 		if err != nil {
 			return nil, err
 		}
-		if filter, err = filterBytes(ctx, in); err != nil {
+		if filter, err = filterBytes(ctx, r); err != nil {
 			return nil, errors.Join(err, set.End(ctx))
 		}
 		return set, nil
 	})
 	return Subject{
-		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: maxItems, Add: 40 * time.Microsecond,
+		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: maxItems,
 		By: "used_memory beside the filter",
-		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
-			bytes, err := whole(ctx, n, progress)
+		Weigh: func(ctx context.Context, n uint64) (float64, error) {
+			bytes, err := whole(ctx, n)
 			return bytes - filter, err
 		},
 		Predict: exactly(func(n uint64) uint64 { return sizing.RedisQueue(n, hosts, sets.URLBytes) }),
@@ -143,11 +133,7 @@ func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 }
 
 // filterBytes returns the memory of the filters of all crawls in a Redis.
-func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error) {
-	r, err := in(ctx)
-	if err != nil {
-		return 0, err
-	}
+func filterBytes(ctx context.Context, r *sets.Redis) (sum float64, err error) {
 	segments := r.Client.Scan(ctx, 0, "{*:*}f[0-9]*.[0-9]*", 1000).Iterator()
 	for segments.Next(ctx) {
 		used, err := r.Client.MemoryUsage(ctx, segments.Val()).Result()

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown returns the report in Markdown, for a file or a terminal. If plots is true,
-// the report refers to the files of the plots, which Write creates.
-func (r *Report) Markdown(plots bool) string {
+// Markdown returns the report in Markdown, for a file or a terminal.
+func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmark results\n\n```\n%s\n```\n\n", r.Command)
 	for _, fact := range r.facts() {
 		fmt.Fprintf(&b, "* %s\n", fact)
 	}
 	for _, s := range r.Sections {
-		s.markdown(&b, plots)
+		s.markdown(&b)
 	}
 	return b.String()
 }
@@ -31,11 +30,7 @@ func (r *Report) facts() []string {
 	}
 	facts := []string{"version: " + version + ", " + r.Go, "machine: " + r.Machine}
 	for _, s := range r.Servers {
-		whose := "named on the command line, so others may use it too"
-		if s.Private {
-			whose = "private to this run"
-		}
-		facts = append(facts, fmt.Sprintf("%s: %s, %s", s.Name, s.Version, whose))
+		facts = append(facts, fmt.Sprintf("%s: %s", s.Name, s.Version))
 	}
 	seconds := func(s float64) time.Duration {
 		return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
@@ -53,10 +48,10 @@ func (r *Report) budgetEnd() string {
 	count, where := 0, ""
 	for _, s := range r.Sections {
 		for _, m := range s.Missing {
-			if m.Budget == "" {
+			if !m.Budget {
 				continue
 			}
-			if count++; count == 1 || m.Budget == BudgetEnded {
+			if count++; count == 1 {
 				where = fmt.Sprintf("%s: %s: %s", s.Name, m.What, m.Why)
 			}
 		}
@@ -67,7 +62,7 @@ func (r *Report) budgetEnd() string {
 	return fmt.Sprintf("the budget ended the run: %s (measurements without a result: %d)", where, count)
 }
 
-func (s *Section) markdown(b *strings.Builder, plots bool) {
+func (s *Section) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, s.About)
 	if len(s.Promises) > 0 {
 		b.WriteByte('\n')
@@ -80,11 +75,6 @@ func (s *Section) markdown(b *strings.Builder, plots bool) {
 		fmt.Fprintf(b, "* %s: **%s** (%s)\n", p.Name, p.Verdict(), figures)
 		for _, fault := range p.Broken {
 			fmt.Fprintf(b, "  * %s\n", fault)
-		}
-	}
-	for i, p := range s.Plots {
-		if plots && p.drawable() {
-			fmt.Fprintf(b, "\n![%s](%s)\n", p.Title, s.plotFile(i))
 		}
 	}
 	for _, t := range s.Tables {

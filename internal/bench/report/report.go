@@ -1,20 +1,25 @@
-// Package report makes the report of a benchmark run. A report has tables, plots, and
-// promises that were kept or broken. It names the machine, the versions and the command
-// of the run.
+// Package report runs the steps of a benchmark within a time budget, and makes the report of
+// the run. A report has tables, and promises that were kept or broken. It names the machine,
+// the versions and the command of the run.
 //
-// The package owns the format of report.json. From the same data it makes the Markdown,
-// the text for a terminal and the plots. It collects facts about the machine, but measures
-// nothing else. A report is valid at any time: it lists the measurements that are missing.
+// The package owns the format of report.json. From the same data it makes the Markdown, which
+// is also the text for a terminal. It collects facts about the machine, but measures nothing
+// else. A report is valid at any time: it lists the measurements that are missing.
 package report
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 )
 
 // Format is the version of report.json.
-const Format = 2
+const Format = 3
 
 // Report is one run. Sizes are in bytes and times in seconds.
 type Report struct {
@@ -32,11 +37,10 @@ type Report struct {
 	Sections []*Section `json:"sections"`
 }
 
-// Server is a server that was used in the run.
+// Server is a server that was measured.
 type Server struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Private bool   `json:"private"` // started for this run, and used by no other program
 }
 
 // Section is the part of a report about one subject.
@@ -46,8 +50,9 @@ type Section struct {
 	About    string     `json:"about"` // how the figures were measured, in Markdown
 	Promises []*Promise `json:"promises"`
 	Tables   []*Table   `json:"tables"`
-	Plots    []*Plot    `json:"plots"`
 	Missing  []Missing  `json:"missing"`
+
+	steps []step
 }
 
 // Promise is a statement that the measured figures must satisfy.
@@ -61,14 +66,8 @@ type Promise struct {
 type Missing struct {
 	What   string `json:"what"`
 	Why    string `json:"why"`
-	Budget string `json:"budget,omitempty"` // what the budget did: ended it, or left no time for it; else empty
+	Budget bool   `json:"budget,omitempty"` // the budget ended it, or left no time for it
 }
-
-// Values of Missing.Budget.
-const (
-	BudgetEnded   = "ended"
-	BudgetLeftOut = "left out"
-)
 
 // Table is a table, with a caption.
 type Table struct {
@@ -77,10 +76,19 @@ type Table struct {
 	Rows    [][]Cell `json:"rows"`
 }
 
+// New returns a report without sections, of a run that begins now. The argument command is its
+// command line, without secrets.
+func New(command, version string, budget time.Duration, seed uint64) *Report {
+	return &Report{
+		Format: Format, Command: command, Version: version, Commit: Commit(), Began: time.Now().UTC(), Budget: budget.Seconds(), Seed: seed,
+		Go: runtime.Version(), Machine: Machine(), Servers: []Server{},
+	}
+}
+
 // NewSection returns a section without figures.
 func NewSection(name, title, about string) *Section {
 	return &Section{Name: name, Title: title, About: about,
-		Promises: []*Promise{}, Tables: []*Table{}, Plots: []*Plot{}, Missing: []Missing{}}
+		Promises: []*Promise{}, Tables: []*Table{}, Missing: []Missing{}}
 }
 
 // Promise adds a promise. No figure has been checked yet.
@@ -95,13 +103,6 @@ func (s *Section) Table(title string, columns ...string) *Table {
 	t := &Table{Title: title, Columns: columns, Rows: [][]Cell{}}
 	s.Tables = append(s.Tables, t)
 	return t
-}
-
-// Plot adds a plot without lines.
-func (s *Section) Plot(p Plot) *Plot {
-	p.Lines = []*Line{}
-	s.Plots = append(s.Plots, &p)
-	return s.Plots[len(s.Plots)-1]
 }
 
 // Miss adds a measurement that has no result.
@@ -147,4 +148,32 @@ func (r *Report) Broken() []string {
 		}
 	}
 	return broken
+}
+
+// The files that Write creates.
+const (
+	JSONFile     = "report.json"
+	MarkdownFile = "RESULTS.md"
+)
+
+// Write writes report.json and RESULTS.md to dir. It makes dir if needed. Each file is written
+// as a whole or not at all.
+func (r *Report) Write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(replace(filepath.Join(dir, JSONFile), append(text, '\n')), replace(filepath.Join(dir, MarkdownFile), []byte(r.Markdown())))
+}
+
+// replace writes a temporary file and renames it to name.
+func replace(name string, content []byte) error {
+	partial := name + ".part"
+	if err := os.WriteFile(partial, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(partial, name)
 }

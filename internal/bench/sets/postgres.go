@@ -13,24 +13,16 @@ import (
 // Callers is the maximum number of concurrent callers of a set.
 const Callers = 16
 
-// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database,
-// in which pgstore.Open creates its schema. The caller must call end after its last use of
-// the database.
-type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
-
-// Postgres returns the Kind for the exact set of package pgstore. In a crawl, this set
-// decides whether a link is new before the link is offered to the queue.
-func Postgres(open OpenPostgres) Kind {
+// Postgres returns the Kind for the exact set of package pgstore, which creates its schema in
+// the database at dsn. In a crawl, this set decides whether a link is new before the link is
+// offered to the queue.
+func Postgres(dsn string) Kind {
 	return Kind{Name: "pgstore", Open: func(ctx context.Context, _ Plan) (*Set, error) {
-		dsn, end, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
 		name := newName()
 		config := pgstore.Config{DSN: dsn, Crawl: name, Identity: name, MaxConns: Callers}
 		keys, err := pgstore.Open(ctx, config)
 		if err != nil {
-			return nil, errors.Join(err, end())
+			return nil, err
 		}
 		return &Set{
 			Add: func(ctx context.Context, links Links) ([]bool, error) {
@@ -54,7 +46,7 @@ func Postgres(open OpenPostgres) Kind {
 			},
 			Used:   func(ctx context.Context) (Used, error) { return writtenTo(ctx, dsn) },
 			Close:  func() error { keys.Close(); return nil },
-			Remove: func(ctx context.Context) error { return errors.Join(pgstore.Delete(ctx, config), end()) },
+			Remove: func(ctx context.Context) error { return pgstore.Delete(ctx, config) },
 		}, nil
 	}}
 }

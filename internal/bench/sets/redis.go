@@ -14,42 +14,37 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
-	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // Redis is the server that has the sets. All its memory and processor time are
 // attributed to the sets, so no other client should use it.
 type Redis struct {
-	URL     string // can have a password
-	Options *redis.UniversalOptions
-	Client  redis.UniversalClient
-	Close   func() error
+	URL      string // can have a password
+	Options  *redis.UniversalOptions
+	Client   redis.UniversalClient
+	Version  string
+	HasBloom bool // the server has the commands of a Bloom module
 }
 
-// OpenRedis starts a Redis or connects to a running one.
-type OpenRedis func(ctx context.Context) (*Redis, error)
-
-// dialRedis returns the Redis at a URL. The URL must have a single address.
-func dialRedis(url string) (*Redis, error) {
+// OpenRedis connects to the Redis at a URL, which must have a single address. The caller must
+// call Close.
+func OpenRedis(ctx context.Context, url string) (*Redis, error) {
 	options, err := redisstore.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	client := NewClient(options)
-	return &Redis{url, options, client, client.Close}, nil
-}
-
-// StartRedis returns a private server.
-func StartRedis(ctx context.Context, options servers.RedisOptions) (*Redis, error) {
-	server, err := servers.StartRedis(ctx, options)
-	if err != nil {
-		return nil, err
+	r := &Redis{URL: url, Options: options, Client: NewClient(options)}
+	info := r.Client.InfoMap(ctx, "server")
+	commands, err := r.Client.Do(ctx, "COMMAND", "INFO", "BF.RESERVE").Slice()
+	if err := cmp.Or(info.Err(), err); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to Redis: %w", err), r.Close())
 	}
-	r := &Redis{URL: server.URL(), Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}}
-	r.Client = NewClient(r.Options)
-	r.Close = func() error { return errors.Join(r.Client.Close(), server.Close()) }
+	r.Version, r.HasBloom = info.Item("Server", "redis_version"), len(commands) == 1 && commands[0] != nil
 	return r, nil
 }
+
+// Close closes the connections.
+func (r *Redis) Close() error { return r.Client.Close() }
 
 // NewClient returns a client that sends no commands by itself. So it works with servers
 // of any version.
@@ -108,28 +103,20 @@ func (r *Redis) used(ctx context.Context) (Used, error) {
 	}
 }
 
-// inRedis returns a function that opens a Redis and a set in it. The Redis is closed
-// when the set is removed.
-func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) (*Set, error)) func(context.Context, Plan) (*Set, error) {
+// inRedis returns a function that opens a set in a Redis.
+func inRedis(r *Redis, open func(ctx context.Context, plan Plan) (*Set, error)) func(context.Context, Plan) (*Set, error) {
 	return func(ctx context.Context, plan Plan) (*Set, error) {
-		r, err := open(ctx)
-		if err != nil {
-			return nil, err
+		s, err := open(ctx, plan)
+		if err == nil {
+			s.Used = r.used
 		}
-		s, err := set(ctx, r, plan)
-		if err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-		s.Used = r.used
-		remove := s.Remove
-		s.Remove = func(ctx context.Context) error { return errors.Join(remove(ctx), r.Close()) }
-		return s, nil
+		return s, err
 	}
 }
 
 // RedisFilter returns the Kind for the filter of package redisbits.
-func RedisFilter(open OpenRedis) Kind {
-	return Kind{Name: "redisbits", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+func RedisFilter(r *Redis) Kind {
+	return Kind{Name: "redisbits", Open: inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
 		config := redisbits.Config{Name: newName(), Capacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions}
 		filter, err := redisbits.Open(ctx, r.Client, config)
 		if err != nil {
@@ -142,8 +129,8 @@ func RedisFilter(open OpenRedis) Kind {
 }
 
 // RedisStore returns the Kind for the store of package redisstore.
-func RedisStore(open OpenRedis) Kind {
-	return Kind{Name: "redisstore", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+func RedisStore(r *Redis) Kind {
+	return Kind{Name: "redisstore", Open: inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
 		config := redisstore.Config{
 			Redis: r.Options, Name: newName(), FilterCapacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
 			Delay: redisstore.NoDelay, SeenCache: redisstore.NoSeenCache,
@@ -163,12 +150,12 @@ func RedisStore(open OpenRedis) Kind {
 
 // RedisSet returns the Kind for a Redis SET that contains URLs or, if hashed is true, 8-byte
 // hashes of URLs. The set sends one SADD for each link, because each link needs an answer.
-func RedisSet(open OpenRedis, hashed bool) Kind {
+func RedisSet(r *Redis, hashed bool) Kind {
 	kind := Kind{Name: "SADD of URLs"}
 	if hashed {
 		kind.Name = "SADD of 8-byte hashes"
 	}
-	kind.Open = plain(open, nil, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
+	kind.Open = plain(r, nil, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
 		answers := make([]*redis.IntCmd, links.Len())
 		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range answers {
@@ -187,28 +174,22 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 }
 
 // RedisBloom returns the Kind for the filter that the server's Bloom module implements.
-// See HasBloom.
-func RedisBloom(open OpenRedis) Kind {
+// See Redis.HasBloom.
+func RedisBloom(r *Redis) Kind {
 	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
 		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Capacity)).Err()
 	}
-	return Kind{Name: "BF.MADD", Open: plain(open, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
+	return Kind{Name: "BF.MADD", Open: plain(r, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
 		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Offer(i).URL })...).Result()
 	})}
 }
 
-// HasBloom reports whether a server has the commands of a Bloom module.
-func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
-	commands, err := client.Do(ctx, "COMMAND", "INFO", "BF.RESERVE").Slice()
-	return err == nil && len(commands) == 1 && commands[0] != nil, err
-}
-
 // plain returns a function that opens a set in one Redis key.
 func plain(
-	open OpenRedis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
+	r *Redis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
 	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),
 ) func(context.Context, Plan) (*Set, error) {
-	return inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+	return inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
 		key, client := newName(), NewClient(r.Options)
 		if reserve != nil {
 			if err := reserve(ctx, client, key, plan); err != nil {

@@ -1,8 +1,8 @@
 // Package sets opens the sets that benchmarks compare: our filters and stores, and
 // common alternatives. Each set is new and empty.
 //
-// The package owns the links, a common interface to all sets, and the measured servers. The
-// measurements are in packages fpr, memory and speed.
+// The package owns the links, a common interface to all sets, and how the
+// servers are asked what they used. The measurements are in packages fpr, memory and speed.
 package sets
 
 import (

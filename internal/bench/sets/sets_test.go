@@ -1,12 +1,9 @@
 package sets
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
@@ -17,13 +14,15 @@ import (
 // at the end.
 func TestSetsContainWhatWasAdded(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
-	open := func(context.Context) (*Redis, error) {
-		return &Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: nothing}, nil
+	in, err := OpenRedis(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer in.Close()
 	postgres := servers.Postgres(t, servers.PostgresOptions{})
 	for _, kind := range []Kind{
-		Memory(), Local(t.TempDir()), RedisFilter(open), RedisStore(open), RedisSet(open, false), RedisSet(open, true),
-		Postgres(func(context.Context) (string, func() error, error) { return postgres.DSN(), nothing, nil }),
+		Memory(), Local(t.TempDir()), RedisFilter(in), RedisStore(in), RedisSet(in, false), RedisSet(in, true),
+		Postgres(postgres.DSN()),
 	} {
 		t.Run(kind.Name, func(t *testing.T) {
 			set, err := kind.Open(t.Context(), Plan{Capacity: 1000, FPR: 1e-9})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
@@ -18,7 +17,7 @@ const waiting = 32_000
 
 // pages is a workload that leases hosts and completes their items: it stores a result for
 // each item, as if the item had been fetched as a page.
-func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
+func pages(ctx context.Context, turn *report.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	const filled = 1000
 	for first := uint64(0); first < waiting; first += filled {
 		if _, err := set.Add(ctx, links(first, filled)); err != nil {
@@ -35,7 +34,6 @@ func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *set
 		if m.err != nil {
 			return m.err
 		}
-		turn.Progress(float64(i+1) / float64(len(pageLinks)))
 		m.row(table, kind, n, onPage)
 		turn.Found("%.3g pages/s with %d links each", m.rate(), onPage)
 	}

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
@@ -46,9 +45,9 @@ const units = `Each caller makes some calls before the time begins, so that the 
 percentiles of the time of a call. The other columns are for each %s: the processor time of the server, the bytes sent to
 the server and received from it ("wire B"), and the bytes of the server's log.`
 
-// Seen returns the steps that measure how fast sets decide whether links are new, and
-// the section of the steps.
-func Seen(config Config) (*report.Section, []*agenda.Step) {
+// Seen returns the section with the steps that measure how fast sets decide whether links are
+// new.
+func Seen(config Config) *report.Section {
 	s := report.NewSection("seen", "Links a second", `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links.
 First all links are new, then the same links are offered again, until none is left or the time is over. The stores queue
 new links and have them on disk, or in Redis, before they answer. No answer of Redis comes from a cache in the process.
@@ -60,46 +59,45 @@ remember links and queue nothing.
 
 `+fmt.Sprintf(units, "link"))
 	table := s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...)
-	return s, config.steps(s, seen, table)
+	config.steps(s, seen, table)
+	return s
 }
 
-// Frontier returns the steps that measure how fast pages are leased and completed, and
-// the section of the steps. Each set must have a queue.
-func Frontier(config Config) (*report.Section, []*agenda.Step) {
+// Frontier returns the section with the steps that measure how fast pages are leased and
+// completed. Each set must have a queue.
+func Frontier(config Config) *report.Section {
 	s := report.NewSection("frontier", "Pages through the queue", `The hosts have no delay. Each caller leases a host, completes its items one by one, and gives the host back. Each item
 is completed as a page with 4 or 100 links, of which one is new and the others are known. So the length of the queue does
 not change. A call is the completion of a page. No page is fetched.
 
 `+fmt.Sprintf(units, "page"))
 	table := s.Table("Lease and complete", append([]string{"store", "callers", "links a page", "pages", "pages/s"}, used...)...)
-	return s, config.steps(s, pages, table)
+	config.steps(s, pages, table)
+	return s
 }
 
 // workload measures a set with n callers.
-type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
+type workload func(ctx context.Context, turn *report.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
 
-// steps returns the steps of a workload for each set.
-func (config Config) steps(s *report.Section, load workload, table *report.Table) (steps []*agenda.Step) {
-	const cost = 4 * time.Second // the same for all steps, so they share the budget equally
+// steps adds the steps of a workload for each set.
+func (config Config) steps(s *report.Section, load workload, table *report.Table) {
 	keys := cmp.Or(config.Keys, 1_000_000)
 	for _, kind := range config.Sets {
 		for _, n := range callers {
-			steps = append(steps, &agenda.Step{Section: s, Name: fmt.Sprintf("%s, %d callers", kind.Name, n), Cost: cost,
-				Run: func(ctx context.Context, turn *agenda.Turn) (err error) {
-					set, err := kind.Open(ctx, sets.Plan{Capacity: keys + waiting})
-					if err != nil {
-						return err
-					}
-					defer func() { err = errors.Join(err, set.End(ctx)) }()
-					return load(ctx, turn, table, set, kind, n, keys)
-				}})
+			s.Step(fmt.Sprintf("%s, %d callers", kind.Name, n), func(ctx context.Context, turn *report.Turn) (err error) {
+				set, err := kind.Open(ctx, sets.Plan{Capacity: keys + waiting})
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, set.End(ctx)) }()
+				return load(ctx, turn, table, set, kind, n, keys)
+			})
 		}
 	}
-	return steps
 }
 
 // seen is a workload that offers new links, and then offers the same links again.
-func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
+func seen(ctx context.Context, turn *report.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	offer := func(ctx context.Context, first, batch uint64) (added uint64, err error) {
 		answers, err := set.Add(ctx, links(first, batch))
 		for _, isNew := range answers {
@@ -139,7 +137,6 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 			from += fresh * batch
 		}
 		rates = append(rates, m.rate())
-		turn.Progress(float64(part+1) / float64(parts))
 		m.row(table, kind, n, batch, report.Words([]string{"new", "known"}[part%2]))
 	}
 	turn.Found("%.3g new and %.3g known links/s in calls of %d", rates[parts-2], rates[parts-1], pageLinks[len(pageLinks)-1])

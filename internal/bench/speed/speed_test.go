@@ -10,31 +10,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/internal/bench/agenda"
 	"github.com/bloomfrontier/crawler/internal/bench/report"
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
-type silent struct{}
-
-func (silent) Begin(*agenda.Step)       {}
-func (silent) Progress(float64)         {}
-func (silent) End(*agenda.Step, string) {}
-
-// privateRedis opens a server with a log.
-func privateRedis(t *testing.T, config map[string]string) sets.OpenRedis {
-	servers.Redis(t, servers.RedisOptions{}) // skips the test if there is no redis-server
-	return func(ctx context.Context) (*sets.Redis, error) {
-		return sets.StartRedis(ctx, servers.RedisOptions{AppendOnly: true, Config: config})
-	}
+// runSteps runs the steps of a section within a budget.
+func runSteps(t *testing.T, budget time.Duration, section *report.Section) error {
+	r := report.Report{Began: time.Now(), Budget: budget.Seconds(), Sections: []*report.Section{section}}
+	return r.Run(t.Context(), func(line string) { t.Log(line) })
 }
 
-// measureAll runs steps and returns the rows of the first table. Each row maps the name of
-// a column to a cell.
-func measureAll(t *testing.T, section *report.Section, steps []*agenda.Step) []map[string]report.Cell {
+// privateRedis opens a server with a log.
+func privateRedis(t *testing.T, config map[string]string) *sets.Redis {
 	t.Helper()
-	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
+	r, err := sets.OpenRedis(t.Context(), servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: config}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// measureAll runs the steps of a section and returns the rows of the first table. Each row maps the name of
+// a column to a cell.
+func measureAll(t *testing.T, section *report.Section) []map[string]report.Cell {
+	t.Helper()
+	if err := runSteps(t, time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
 	var rows []map[string]report.Cell
@@ -59,16 +61,16 @@ func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 }
 
 func TestSeenRows(t *testing.T) {
-	open := privateRedis(t, nil)
+	in := privateRedis(t, nil)
 	// A substitute for a Bloom module: two renamed commands that accept the arguments of the
 	// module's commands, and have the same types of answers.
 	bloom := privateRedis(t, map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"})
 	for _, kind := range []sets.Kind{
-		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false), sets.RedisBloom(bloom),
+		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(in), sets.RedisStore(in), sets.RedisSet(in, false), sets.RedisBloom(bloom),
 	} {
 		t.Run(kind.Name, func(t *testing.T) {
-			section, steps := Seen(Config{Keys: 400, Sets: []sets.Kind{kind}})
-			rows := measureAll(t, section, steps)
+			section := Seen(Config{Keys: 400, Sets: []sets.Kind{kind}})
+			rows := measureAll(t, section)
 			if want := len(callers) * len(pageLinks) * 2; len(rows) != want {
 				t.Fatalf("%d rows, want %d", len(rows), want)
 			}
@@ -88,8 +90,8 @@ func TestSeenRows(t *testing.T) {
 func TestFrontierRows(t *testing.T) {
 	for _, kind := range []sets.Kind{sets.Local(t.TempDir()), sets.RedisStore(privateRedis(t, nil))} {
 		t.Run(kind.Name, func(t *testing.T) {
-			section, steps := Frontier(Config{Keys: 200, Sets: []sets.Kind{kind}})
-			rows := measureAll(t, section, steps)
+			section := Frontier(Config{Keys: 200, Sets: []sets.Kind{kind}})
+			rows := measureAll(t, section)
 			if want := len(callers) * len(pageLinks); len(rows) != want {
 				t.Fatalf("%d rows, want %d", len(rows), want)
 			}
@@ -103,11 +105,9 @@ func TestFrontierRows(t *testing.T) {
 // TestPostgresRows checks that new links make the log of Postgres longer.
 func TestPostgresRows(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
-	kind := sets.Postgres(func(context.Context) (string, func() error, error) {
-		return server.DSN(), func() error { return nil }, nil
-	})
-	section, steps := Seen(Config{Keys: 3000, Sets: []sets.Kind{kind}})
-	rows := measureAll(t, section, steps)
+	kind := sets.Postgres(server.DSN())
+	section := Seen(Config{Keys: 3000, Sets: []sets.Kind{kind}})
+	rows := measureAll(t, section)
 	if want := len(callers) * len(pageLinks) * 2; len(rows) != want {
 		t.Fatalf("%d rows, want %d", len(rows), want)
 	}
@@ -124,7 +124,7 @@ func TestPostgresRows(t *testing.T) {
 
 // TestForgetfulSetIsFound checks that a set that forgets links causes an error.
 func TestForgetfulSetIsFound(t *testing.T) {
-	_, steps := Seen(Config{Keys: 200, Sets: []sets.Kind{{
+	section := Seen(Config{Keys: 200, Sets: []sets.Kind{{
 		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
 			return &sets.Set{
 				Add: func(_ context.Context, links sets.Links) ([]bool, error) {
@@ -135,7 +135,7 @@ func TestForgetfulSetIsFound(t *testing.T) {
 			}, nil
 		},
 	}}})
-	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err == nil || !strings.Contains(err.Error(), "new again") {
+	if err := runSteps(t, time.Minute, section); err == nil || !strings.Contains(err.Error(), "new again") {
 		t.Errorf("error %v, want one about links that are new again", err)
 	}
 }

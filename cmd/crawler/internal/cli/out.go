@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
+	"github.com/bloomfrontier/crawler/internal/bench"
 )
 
 // stdout is the writer for the data that commands print. It writes to standard output,

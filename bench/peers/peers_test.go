@@ -1,9 +1,11 @@
-package main
+package peers
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,17 +18,20 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// TestMain lets the test binary also run as the processes that the subcommand compare
-// starts: the server, the peers, and a fake crawler.
+// TestMain lets the test binary also run as the processes that Compare starts: the server, the
+// peers, and a fake crawler.
 func TestMain(m *testing.M) {
-	switch {
-	case len(os.Args) > 1 && slices.Contains([]string{"bench", "bare", "colly"}, os.Args[1]):
-		main()
-	case len(os.Args) > 1 && os.Args[1] == "crawl":
-		os.Exit(fakeCrawler(os.Args[2:]))
-	default:
-		os.Exit(m.Run())
+	if is, err := contest.Part(context.Background(), os.Args[1:], os.Stdin, os.Stdout, Loops); is {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "crawl" {
+		os.Exit(fakeCrawler(os.Args[2:]))
+	}
+	os.Exit(m.Run())
 }
 
 // fakeCrawler writes records like those of a crawl of the site that the function web
@@ -80,7 +85,7 @@ func layOut(t *testing.T) string {
 // crawlOf returns the number of pages that a peer finds on a server's site.
 func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages uint64, err error) {
 	site := contest.Endpoint{Addr: server.Listener.Addr().String(), Seeds: []string{server.URL + "/"}}
-	took, err := peers[name](ctx, contest.Order{Endpoint: site, Workers: 4})
+	took, err := Loops[name](ctx, contest.Order{Endpoint: site, Workers: 4})
 	return took.Pages, err
 }
 
@@ -89,7 +94,7 @@ func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages u
 func TestPeersFindTheSamePages(t *testing.T) {
 	server := httptest.NewServer(site.Handler(layOut(t)))
 	defer server.Close()
-	for name := range peers {
+	for name := range Loops {
 		if pages, err := crawlOf(t.Context(), name, server); err != nil || pages != pagesOfWeb {
 			t.Errorf("%s finds %d pages, %v; want %d", name, pages, err, pagesOfWeb)
 		}
@@ -123,12 +128,8 @@ func TestBareStopsWhenCancelled(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"compare", "-dir", layOut(t), "-crawler", self, "-rounds", "2"}, &out); err != nil {
+	if err := Compare(t.Context(), contest.Self, contest.Self, contest.Site{Folder: layOut(t)}, 2, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range contestants {
@@ -145,17 +146,9 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
-	for want, args := range map[string][]string{
-		"want a command":                      {},
-		"unknown command":                     {"measure"},
-		"want -dir and":                       {"layout"},
-		"want -dir, -crawler":                 {"compare"},
-		"the site did not print its endpoint": {"compare", "-dir", "main.go", "-crawler", "x"},
-	} {
-		err := run(t.Context(), args, new(bytes.Buffer))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("peers %q: %v, want an error that says %q", args, err, want)
-		}
+func TestNoSite(t *testing.T) {
+	err := Compare(t.Context(), contest.Self, contest.Self, contest.Site{Folder: "peers.go"}, 1, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "the site did not print its endpoint") {
+		t.Errorf("Compare on a missing folder: %v, want an error about the site", err)
 	}
 }

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// step is one measurement, which adds its figures to its section.
+type step struct {
+	name string
+	run  func(ctx context.Context, turn *Turn) error
+}
+
+// Step adds a measurement, which Run makes. The name is unique within the section.
+func (s *Section) Step(name string, run func(ctx context.Context, turn *Turn) error) {
+	s.steps = append(s.steps, step{name, run})
+}
+
+// Sizes returns the sizes at which a measurement is repeated. The sizes begin with
+// smallest and end with largest. Each size in between is ten times the size before it.
+func Sizes(smallest, largest uint64) (all []uint64) {
+	for n := smallest; n < largest; n *= 10 {
+		all = append(all, n)
+	}
+	return append(all, largest)
+}
+
+// Turn is the time in which a step runs.
+type Turn struct {
+	deadline  time.Time
+	found, at string
+}
+
+// Left returns the time that remains of the step's share of the budget. A step should
+// choose an amount of work that it can do in this time.
+func (t *Turn) Left() time.Duration { return time.Until(t.deadline) }
+
+// Found reports the result of the step in a few words.
+func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format, args...) }
+
+// At reports how far the step is, such as "after 3 of 9 keys". If the step is then interrupted,
+// or the budget ends it, the section has these words beside the reason.
+func (t *Turn) At(format string, args ...any) { t.at = fmt.Sprintf(format, args...) }
+
+// errBudget reports that the budget of the run is used up.
+var errBudget = errors.New("the budget was used up")
+
+// Run runs the steps of all sections in order, until Budget seconds after Began. The share of a
+// step is the time that is left, divided by the number of steps that are left. After each step
+// Run calls ended with a line about it. It returns the errors of failed steps and ctx.Err(),
+// joined. The sections name the steps that have no result, and how far the last of them was.
+func (r *Report) Run(ctx context.Context, ended func(line string)) error {
+	within, cancel := context.WithDeadlineCause(ctx, r.Began.Add(time.Duration(r.Budget*float64(time.Second))), errBudget)
+	defer cancel()
+	left := 0
+	for _, s := range r.Sections {
+		left += len(s.steps)
+	}
+	var failed []error
+	for _, s := range r.Sections {
+		for _, step := range s.steps {
+			if why := over(ctx, within); why != "" {
+				s.Missing = append(s.Missing, Missing{step.name, why + " before it began", ctx.Err() == nil})
+				continue
+			}
+			failed = append(failed, s.run(ctx, within, step, left, ended))
+			left--
+		}
+	}
+	return errors.Join(append(failed, ctx.Err())...)
+}
+
+// run runs the first of the steps that are left. The context within ends with the budget.
+func (s *Section) run(ctx, within context.Context, step step, left int, ended func(line string)) error {
+	began := time.Now()
+	end, _ := within.Deadline()
+	turn := &Turn{deadline: began.Add(end.Sub(began) / time.Duration(left))}
+	err := step.run(within, turn)
+	why := over(ctx, within)
+	switch {
+	case err == nil:
+	case why == "":
+		s.Miss(step.name, err.Error())
+		turn.found, err = err.Error(), fmt.Errorf("%s: %w", step.name, err)
+	default:
+		turn.found, err = strings.TrimSpace(why+" "+turn.at), nil
+		s.Missing = append(s.Missing, Missing{step.name, turn.found, ctx.Err() == nil})
+	}
+	ended(fmt.Sprintf("%s: %s: %s (%v)", s.Name, step.name, turn.found, time.Since(began).Round(100*time.Millisecond)))
+	return err
+}
+
+// over returns why no more steps can run, or "".
+func over(ctx, within context.Context) string {
+	switch {
+	case ctx.Err() != nil:
+		return "interrupted"
+	case within.Err() != nil:
+		return errBudget.Error()
+	default:
+		return ""
+	}
+}
