@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -14,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/address"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // ErrNoCrawl reports a location without a crawl.
@@ -61,8 +61,6 @@ func Stored(ctx context.Context, l Location) (map[string]string, error) {
 	return backend.Stored(ctx)
 }
 
-var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // backend returns the storage of the frontier: a directory, or a Redis.
 func (l Location) backend() (engine.Backend, error) {
 	db, err := l.Postgres.database()
@@ -75,8 +73,8 @@ func (l Location) backend() (engine.Backend, error) {
 		}
 		return engine.Directory{Path: l.Dir, DB: db}, nil
 	}
-	if name := l.Redis.Name; !crawlName.MatchString(name) || strings.Trim(name, ".") == "" {
-		return nil, fmt.Errorf("crawl: Redis.Name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", name)
+	if !name.OfCrawl(l.Redis.Name) {
+		return nil, fmt.Errorf("crawl: Redis.Name is %q, want %s", l.Redis.Name, name.Form)
 	}
 	logging.Disable() // go-redis also returns the errors that it prints
 	options, err := redisstore.ParseURL(l.Redis.URL)

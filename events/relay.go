@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"regexp"
 	"sync"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
@@ -49,12 +49,10 @@ type State struct {
 	Away      string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
-
-// CheckName returns an error if name is not a valid name of a relay.
-func CheckName(name string) error {
-	if !validName.MatchString(name) {
-		return fmt.Errorf("events: the name of a relay is %q, want 1 to 64 letters, digits, dots, underscores and dashes, no dot first", name)
+// CheckName returns an error if relay is not a valid name of a relay.
+func CheckName(relay string) error {
+	if !name.OfRelay(relay) {
+		return fmt.Errorf("events: the name of a relay is %q, want %s, no dot first", relay, name.Form)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
+	"github.com/bloomfrontier/crawler/internal/name"
 	"github.com/bloomfrontier/crawler/internal/recent"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
@@ -92,8 +92,6 @@ func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unle
 // maxPartitions is the number of slots of a cluster.
 const maxPartitions = 16384
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	fault := func(format string, args ...any) {
@@ -102,8 +100,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Redis == nil {
 		fault("Redis is nil, want options: see ParseURL")
 	}
-	if !validName.MatchString(c.Name) {
-		fault("Name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", c.Name)
+	if !name.Valid(c.Name) {
+		fault("Name is %q, want %s", c.Name, name.Form)
 	}
 	if !(c.FPR == 0 || c.FPR >= 1e-12 && c.FPR < 1) {
 		fault("FPR is %v, want it in [1e-12, 1)", c.FPR)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // stopKey is the key of the hash with the numbers of the workers that were asked to stop.
@@ -131,9 +133,9 @@ func (s *Store) names(ctx context.Context) (names []string, complete bool, err e
 		})
 	}()
 	for key := range found {
-		name := key[len("crawler:{") : len(key)-1]
-		if validName.MatchString(name) && !slices.Contains(names, name) { // SCAN can return a key twice
-			names = append(names, name)
+		crawl := key[len("crawler:{") : len(key)-1]
+		if name.Valid(crawl) && !slices.Contains(names, crawl) { // SCAN can return a key twice
+			names = append(names, crawl)
 		}
 	}
 	err = <-scanned

@@ -13,7 +13,7 @@ var (
 
 	// leaves are the packages below internal that every floor may import. They import
 	// no other package of ours.
-	leaves = []string{"internal/address", "internal/crash", "internal/durable", "internal/groupcommit", "internal/human", "internal/recent", "internal/stage", "internal/suite", "internal/topk"}
+	leaves = []string{"internal/address", "internal/crash", "internal/durable", "internal/groupcommit", "internal/human", "internal/name", "internal/recent", "internal/stage", "internal/suite", "internal/topk"}
 
 	// engines are the packages that each use one backend, such as Redis or Postgres.
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}

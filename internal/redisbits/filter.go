@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,6 +34,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // Config describes a Filter: see Config of the public package, and Params.
@@ -49,16 +49,14 @@ type Config struct {
 
 const maxPartitions = 1 << 14 // a cluster has no more slots
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // withDefaults returns c with its zero fields filled in, or all its faults. It does not
 // check the fields that NewLayout checks.
 func (c Config) withDefaults() (Config, error) {
 	c.Capacity = cmp.Or(c.Capacity, 10_000_000)
 	c.Partitions = cmp.Or(c.Partitions, 16)
 	var errs []error
-	if !validName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("Name is %q, want 1 to 64 letters, digits, dots, underscores, hyphens", c.Name))
+	if !name.Valid(c.Name) {
+		errs = append(errs, fmt.Errorf("Name is %q, want %s", c.Name, name.Form))
 	}
 	if c.Partitions < 1 || c.Partitions > maxPartitions {
 		errs = append(errs, fmt.Errorf("Partitions is %d, want 1 to %d", c.Partitions, maxPartitions))

@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/filter"
 	"github.com/bloomfrontier/crawler/events/sinks"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // defaultRelay is the name of a relay if no name is given.
@@ -58,7 +59,7 @@ func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
 	flags.StringVar(&f.relay.Name, f.name("relay"), defaultRelay, "store the cursor of this relay under `NAME`")
 	restrict.Check(flags, f.name("relay"), func(text string) error {
 		if events.CheckName(text) != nil {
-			return errors.New("want " + crawlNameWords + ", no dot first")
+			return errors.New("want " + name.Form + ", no dot first")
 		}
 		return nil
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // options are the values of the flags of a crawl: a crawl.Config, and the options of
@@ -237,8 +238,8 @@ func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
 	f.Var((*limit)(&o.crawl.MaxQueued), "max-queued", "refuse links while this many URLs wait in the whole crawl; 0 no limit")
 	restrict.Number(f, &o.crawl.Wait, "redis-wait", 0, "replicas that must have a page's links before it is completed", 0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.crawl.Worker, "worker", "", "call this worker `NAME` in status (default HOST-PID-RANDOM)")
-	checkText(f, "worker", crawlNameWords, func(text string) error {
-		if !crawlName.MatchString(text) {
+	checkText(f, "worker", name.Form, func(text string) error {
+		if !name.Valid(text) {
 			return errors.New("not a name")
 		}
 		return nil

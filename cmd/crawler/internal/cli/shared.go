@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/name"
 )
 
 // sharedFlags are the flags of a crawl in Redis and of the connection to it.
@@ -34,8 +34,8 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.name, "name", "", "the crawl's `NAME` in that Redis")
 	f.postgresFlags.addTo(flags)
 	restrict.Check(flags, "name", func(text string) error {
-		if !isCrawlName(text) {
-			return errors.New("want " + crawlNameWords)
+		if !name.OfCrawl(text) {
+			return errors.New("want " + name.Form)
 		}
 		return nil
 	})
@@ -64,15 +64,6 @@ func (f *sharedFlags) wanted(flags *pflag.FlagSet) (at location, err error) {
 		return location{}, usage(err)
 	}
 	return at, nil
-}
-
-// crawlNameWords describes the names that crawlName matches.
-const crawlNameWords = "1 to 64 letters, digits, dots, underscores and dashes"
-
-var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-func isCrawlName(text string) bool {
-	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
 }
 
 // location returns the location of the crawl: in the Redis that the flags select, or else
