@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 			return fmt.Errorf("measure: want %s, not %q", strings.Join(names, ", "), name)
 		}
 	}
-	r := report.New("bench measure "+strings.Join(args, " "), "", *budget, *seed)
+	build, _ := debug.ReadBuildInfo() // a program that the go command built has it
+	r := report.New("bench measure "+strings.Join(args, " "), build.Main.Version, *budget, *seed)
 	product := contest.Binary(*crawler)
 	for _, name := range flags.Args() {
 		config, stop, err := start(ctx, name)

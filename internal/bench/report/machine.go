@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -41,22 +40,4 @@ func field(file, name string) string {
 		}
 	}
 	return ""
-}
-
-// Commit returns the commit that this program was built from, with "-dirty" if the tree had
-// uncommitted changes. It is empty if the program does not contain its commit.
-func Commit() (commit string) {
-	build, _ := debug.ReadBuildInfo()
-	if build == nil {
-		return ""
-	}
-	for _, s := range build.Settings { // vcs.revision comes before vcs.modified
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			commit += "-dirty"
-		}
-	}
-	return commit
 }

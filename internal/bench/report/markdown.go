@@ -24,11 +24,7 @@ func (r *Report) Markdown() string {
 // facts describes the origin of the figures, such as version and machine, with one fact
 // per element.
 func (r *Report) facts() []string {
-	version := r.Version
-	if r.Commit != "" {
-		version += ", commit " + r.Commit
-	}
-	facts := []string{"version: " + version + ", " + r.Go, "machine: " + r.Machine}
+	facts := []string{"version: " + r.Version + ", " + r.Go, "machine: " + r.Machine}
 	for _, s := range r.Servers {
 		facts = append(facts, fmt.Sprintf("%s: %s", s.Name, s.Version))
 	}

@@ -26,7 +26,6 @@ type Report struct {
 	Format   int        `json:"format"`
 	Command  string     `json:"command"`
 	Version  string     `json:"version"`
-	Commit   string     `json:"commit"` // empty means not known
 	Began    time.Time  `json:"began"`
 	Took     float64    `json:"took"`
 	Budget   float64    `json:"budget"`
@@ -80,7 +79,7 @@ type Table struct {
 // command line, without secrets.
 func New(command, version string, budget time.Duration, seed uint64) *Report {
 	return &Report{
-		Format: Format, Command: command, Version: version, Commit: Commit(), Began: time.Now().UTC(), Budget: budget.Seconds(), Seed: seed,
+		Format: Format, Command: command, Version: version, Began: time.Now().UTC(), Budget: budget.Seconds(), Seed: seed,
 		Go: runtime.Version(), Machine: Machine(), Servers: []Server{},
 	}
 }

@@ -32,7 +32,7 @@ func madeUp() *Report {
 	s.Table("Nothing came", "set", "keys")
 	s.Miss("redisbits", "redis-server is not installed")
 	return &Report{
-		Format: Format, Command: "crawler bench fpr --n 1M", Version: "v1.2.3", Commit: "0123abc", Seed: 42, Took: 12.34, Budget: 60,
+		Format: Format, Command: "crawler bench fpr --n 1M", Version: "v1.2.3", Seed: 42, Took: 12.34, Budget: 60,
 		Began: time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC), Go: "go1.26.8", Machine: "2 cores, A chip, 8.00 GiB, linux 6.1 amd64",
 		Servers:  []Server{{Name: "Redis", Version: "7.0.15"}, {Name: "Postgres", Version: "15.1"}},
 		Sections: []*Section{s},
