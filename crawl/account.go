@@ -58,7 +58,7 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	r := newReport(m.Location().String(), m.dir, stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.worker.Progress(), time.Since(m.started).Seconds()
-	r.LastError, r.Relays = (*report.LastError)(p.LastError), m.lags()
+	r.LastError, r.Relays = p.LastError, m.lags()
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
@@ -161,7 +161,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
 	r.FullHosts = st.FullHosts
 	if st.Progress != nil {
-		r.LastError = (*report.LastError)(st.Progress.LastError)
+		r.LastError = st.Progress.LastError
 	}
 	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
 	return r

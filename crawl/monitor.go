@@ -117,22 +117,21 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		return report.Sample{}, err
 	}
 	p := m.worker.Progress()
+	p.Delay = rounded(p.Delay)
 	m.mu.Lock()
 	share := m.share
 	m.mu.Unlock()
 	s := report.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
-		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: (*report.LastError)(p.LastError), Unreached: noneReached(p, stats),
+		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: p.LastError, Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: m.MaxPages, Closed: m.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
 		Gauges: report.Gauges{
-			Slots: p.Slots, FewDescriptors: p.AtMost, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying), BandwidthWaiting: int(p.Overdrawn),
-			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), NamesWaiting: p.LookUps, Hosts: int(stats.Hosts), Due: p.DueWaits,
-			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: m.feeding.Load() > 0,
+			Worker: p, Hosts: int(stats.Hosts), Feeding: m.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
-			Delay: rounded(p.Delay), DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Bandwidth: m.Bandwidth, Silent: silent, StoreName: m.storeName(),
+			DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Bandwidth: m.Bandwidth, Silent: silent, StoreName: m.storeName(),
 		},
 	}
 	if m.MaxTime > 0 {
@@ -197,6 +196,6 @@ func (ses *session) storeName() string {
 // nothing can be tried now.
 func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
 	// If URLs are leased, but none by this worker, another worker may be requesting them now.
-	waits := stats.Leased == 0 || p.Hosts > 0
+	waits := stats.Leased == 0 || p.Held > 0
 	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0
 }

@@ -263,7 +263,7 @@ func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc
 func (ses *session) errUnreached() error {
 	last := ses.worker.Progress().LastError
 	if last != nil {
-		return fmt.Errorf("no seed could be reached: %v", (*report.LastError)(last))
+		return fmt.Errorf("no seed could be reached: %v", last)
 	}
 	return errors.New("no seed could be reached")
 }

@@ -42,8 +42,8 @@ func TestPauseStopsRequests(t *testing.T) {
 				synctest.Wait()
 				from = time.Now()
 				time.Sleep(time.Hour)
-				if p := c.Progress(); p.Asking > 0 || p.Hosts == 0 {
-					t.Errorf("during the pause: %d hosts asked, want 0; %d hosts held, want some", p.Asking, p.Hosts)
+				if p := c.Progress(); p.Asking > 0 || p.Held == 0 {
+					t.Errorf("during the pause: %d hosts asked, want 0; %d hosts held, want some", p.Asking, p.Held)
 				}
 				to = time.Now()
 				c.Pause(false)

@@ -153,7 +153,7 @@ func TestRequestsStartWhenDue(t *testing.T) {
 						if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Empty {
 							t.Errorf("Run ended with %q, %v", end, err)
 						}
-						if p := crawl.Progress(); p.LeasesLost > 0 || p.Hosts != 0 || p.Waiting != 0 {
+						if p := crawl.Progress(); p.LeasesLost > 0 || p.Held != 0 || p.Parked != 0 {
 							t.Errorf("progress at the end: %+v, want no lease lost, no host held and nothing waiting", p)
 						}
 					})

@@ -114,6 +114,14 @@ type LastError struct {
 	Error string    `json:"error"`
 }
 
+// String returns the host and the error, safe for a terminal.
+func (e *LastError) String() string {
+	if e.Host == "" {
+		return human.Printable(e.Error)
+	}
+	return human.Printable(e.Host + ": " + e.Error)
+}
+
 // failed counts an attempt that failed, and stores its cause. An empty host means that
 // this machine could not make the request.
 func (t *tally) failed(host, cause string) {
@@ -239,18 +247,18 @@ type Progress struct {
 	LastError *LastError `json:"last_error,omitempty"` // nil means that no attempt has failed
 
 	// The present state.
-	Hosts     int64 `json:"hosts"`     // leases held
-	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay, and are not late
-	Slots     int   `json:"slots"`     // hosts that can be asked at once
-	Asking    int   `json:"asking"`    // hosts being asked
-	AtMost    bool  `json:"at_most"`   // Slots has reached the maximum that Config.MaxConnections allows
-	Late      int   `json:"late"`      // late hosts being asked, which Asking does not count
-	Paying    int64 `json:"paying"`    // requests that wait because of the worker's rate limit
-	Overdrawn int64 `json:"overdrawn"` // requests that wait because of the worker's bandwidth limit
-	Storing   int64 `json:"storing"`   // completions waiting for the store
-	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
-	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
-	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
+	Held             int  `json:"hosts"`     // leases held
+	Parked           int  `json:"waiting"`   // leases that wait for their host's delay, and are not late
+	Slots            int  `json:"slots"`     // hosts that can be asked at once
+	Asking           int  `json:"asking"`    // hosts being asked
+	FewDescriptors   bool `json:"at_most"`   // Slots has reached the maximum that Config.MaxConnections allows
+	Late             int  `json:"late"`      // late hosts being asked, which Asking does not count
+	RateWaiting      int  `json:"paying"`    // requests that wait because of the worker's rate limit
+	BandwidthWaiting int  `json:"overdrawn"` // requests that wait because of the worker's bandwidth limit
+	StoreWaiting     int  `json:"storing"`   // completions waiting for the store
+	RobotsWaiting    int  `json:"ruling"`    // hosts waiting for a robots.txt
+	NamesWaiting     int  `json:"look_ups"`  // requests waiting for the address of a name
+	Due              bool `json:"due_waits"` // the store may have due hosts that were not leased
 	// Delay is the politeness delay of the host whose request had to wait most recently.
 	// In a crawl of many hosts, that is nearly always the usual delay. 0 means that no
 	// request had to wait.
@@ -307,10 +315,10 @@ func (c *Crawl) Progress() Progress {
 		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
-		Hosts: held, Waiting: min(max(held-c.ready.Load()-int64(late), 0), held-int64(late)), Slots: slots, Asking: asking, Late: late,
-		AtMost: c.cfg.Concurrency == 0 && slots == c.mostSlots() && slots < autoMax,
-		Paying: c.tally.paying.Load(), Overdrawn: c.tally.overdrawn.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
-		LookUps: c.cfg.Client.LookUps(), DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
+		Held: int(held), Parked: int(min(max(held-c.ready.Load()-int64(late), 0), held-int64(late))), Slots: slots, Asking: asking, Late: late,
+		FewDescriptors: c.cfg.Concurrency == 0 && slots == c.mostSlots() && slots < autoMax,
+		RateWaiting:    int(c.tally.paying.Load()), BandwidthWaiting: int(c.tally.overdrawn.Load()), StoreWaiting: int(c.tally.storing.Load()), RobotsWaiting: int(c.tally.ruling.Load()),
+		NamesWaiting: c.cfg.Client.LookUps(), Due: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 		Pages: c.tally.pages.Load(), Answered: c.tally.answered.Load(), LastError: last,
 		BackingOff: backingOff, NextTry: nextTry, Stuck: c.tally.idle.Load() || c.machineDown.began.Load() != 0,
 	}

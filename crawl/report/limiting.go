@@ -6,41 +6,26 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges describe a worker and its hosts at one moment. A host is being asked while a
+// Gauges describe a worker and the crawl at one moment. A host is being asked while a
 // request to it is under way. Each host that the worker has leased is being asked, or is in
-// one of the waiting states. The pages in StoreWaiting are counted apart from these hosts.
+// one of the waiting states. The pages in Worker.StoreWaiting are counted apart from these hosts.
 type Gauges struct {
-	Slots            int           // hosts that can be asked at once (--concurrency)
-	Asking           int           // hosts being asked
-	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
-	Late             int           // further hosts being asked, whose requests take longer than 2 s; they use no slots
-	Held             int           // hosts leased by this worker
-	Parked           int           // held hosts that wait for their delay
-	RateWaiting      int           // requests waiting for --rate
-	BandwidthWaiting int           // requests waiting for --bandwidth
-	StoreWaiting     int           // pages that were received and wait for the store
-	RobotsWaiting    int           // hosts whose pages wait for robots.txt, also while it is requested
-	NamesWaiting     int           // requests waiting for the address of a name
-	Hosts            int           // hosts with queued or leased URLs, held or not
-	Due              bool          // the store has due hosts that no worker has leased
-	BackingOff       int           // hosts that are not held and wait because they failed
-	NextTry          time.Duration // time until the first of these hosts is tried again
-	Paused           bool          // the user has paused the crawl
-	Empty            bool          // nothing is queued or leased
-	Feeding          bool          // seeds are still being read
-	Silent           time.Duration // how long the store has not answered; 0 means that it answers
-	StoreName        string        // name of a silent store in messages, such as Redis; empty means "it"
-	Down             string        // why this machine cannot make requests now; empty means that it can
-	ShortMemory      bool          // the worker leases no more hosts, to stay within --memory
-	CPU              float64       // share of all cores that the process uses, 0 to 1
-	Cores            int           // number of all cores
-	Delay            time.Duration // usual time between two requests to a host now; 0 if none or unknown
-	DelayFlag        time.Duration // --delay
-	Rate             float64       // --rate, 0 if none
-	Bandwidth        int64         // --bandwidth, bytes per second, 0 if none
+	Worker    fetcher.Progress
+	Hosts     int           // hosts with queued or leased URLs, held or not
+	Paused    bool          // the user has paused the crawl
+	Empty     bool          // nothing is queued or leased
+	Feeding   bool          // seeds are still being read
+	Silent    time.Duration // how long the store has not answered; 0 means that it answers
+	StoreName string        // name of a silent store in messages, such as Redis; empty means "it"
+	CPU       float64       // share of all cores that the process uses, 0 to 1
+	Cores     int           // number of all cores
+	DelayFlag time.Duration // --delay
+	Rate      float64       // --rate, 0 if none
+	Bandwidth int64         // --bandwidth, bytes per second, 0 if none
 }
 
 // Kind names something that limits a crawl.
@@ -109,20 +94,20 @@ func (g Gauges) Kind() Kind {
 		return Feeding
 	case g.Empty:
 		return Empty
-	case g.Down != "":
+	case g.Worker.Down != "":
 		return Machine
-	case g.ShortMemory:
+	case g.Worker.ShortMemory:
 		return Memory
-	case g.RateWaiting > 0:
+	case g.Worker.RateWaiting > 0:
 		return Rate
-	case g.BandwidthWaiting > 0:
+	case g.Worker.BandwidthWaiting > 0:
 		return Bandwidth
 	case g.CPU >= busyCPU:
 		return CPU
 	}
-	parked, failed := g.Parked, g.backingOff()
-	if !g.Due {
-		parked += max(g.Hosts-g.Held-failed, 0)
+	parked, failed := g.Worker.Parked, g.backingOff()
+	if !g.Worker.Due {
+		parked += max(g.Hosts-g.Worker.Held-failed, 0)
 	}
 	if g.full() {
 		parked, failed = 0, 0
@@ -134,9 +119,9 @@ func (g Gauges) Kind() Kind {
 	}{
 		{parked, Politeness},
 		{g.naming(), Names},
-		{g.Asking + g.Late - g.RobotsWaiting, g.network()},
-		{g.StoreWaiting, Store},
-		{g.RobotsWaiting, Robots},
+		{g.Worker.Asking + g.Worker.Late - g.Worker.RobotsWaiting, g.network()},
+		{g.Worker.StoreWaiting, Store},
+		{g.Worker.RobotsWaiting, Robots},
 		{failed, Backoff},
 	} {
 		if group.hosts > most {
@@ -150,8 +135,8 @@ func (g Gauges) Kind() Kind {
 // hosts being asked wait for the name server, then all hosts that wait for an answer or
 // for robots.txt count. Otherwise naming returns 0.
 func (g Gauges) naming() int {
-	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
-		return max(asking, g.RobotsWaiting)
+	if asking := g.Worker.Asking + g.Worker.Late; 2*g.Worker.NamesWaiting > asking {
+		return max(asking, g.Worker.RobotsWaiting)
 	}
 	return 0
 }
@@ -159,7 +144,7 @@ func (g Gauges) naming() int {
 // network returns Descriptors if a lack of descriptors prevents more requests, and
 // Network otherwise.
 func (g Gauges) network() Kind {
-	if g.full() && g.FewDescriptors {
+	if g.full() && g.Worker.FewDescriptors {
 		return Descriptors
 	}
 	return Network
@@ -167,10 +152,10 @@ func (g Gauges) network() Kind {
 
 // backingOff returns the number of hosts that wait after a failure. The result is at most
 // the number of hosts that this worker has not leased.
-func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
+func (g Gauges) backingOff() int { return min(g.Worker.BackingOff, max(g.Hosts-g.Worker.Held, 0)) }
 
 // full reports whether all slots are in use.
-func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
+func (g Gauges) full() bool { return g.Worker.Slots > 0 && g.Worker.Asking >= g.Worker.Slots }
 
 // Factor is a kind that limits a crawl, with the gauges that show it. The zero Factor
 // means that the limit is not known.
@@ -234,34 +219,34 @@ func (f Factor) Words() string {
 		size := human.Bytes(g.Bandwidth)
 		return "--bandwidth " + size.String()
 	case Machine:
-		return "this machine: " + g.Down
+		return "this machine: " + g.Worker.Down
 	case Memory:
-		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", human.Plural(g.Held, "host"))
+		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", human.Plural(g.Worker.Held, "host"))
 	case CPU:
 		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), human.Plural(g.Cores, "core"))
 	case Descriptors:
-		return fmt.Sprintf("descriptors: %d of %s being asked (ulimit -n)", g.Asking, human.Plural(g.Slots, "host"))
+		return fmt.Sprintf("descriptors: %d of %s being asked (ulimit -n)", g.Worker.Asking, human.Plural(g.Worker.Slots, "host"))
 	case Network:
 		if g.full() {
-			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, human.Plural(g.Slots, "host"))
+			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Worker.Asking, human.Plural(g.Worker.Slots, "host"))
 		}
-		if g.Late > 0 {
-			return fmt.Sprintf("network: %s being asked, %d late", human.Plural(g.Asking+g.Late, "host"), g.Late)
+		if g.Worker.Late > 0 {
+			return fmt.Sprintf("network: %s being asked, %d late", human.Plural(g.Worker.Asking+g.Worker.Late, "host"), g.Worker.Late)
 		}
-		return fmt.Sprintf("network: %s being asked (--host-concurrency)", human.Plural(g.Asking, "host"))
+		return fmt.Sprintf("network: %s being asked (--host-concurrency)", human.Plural(g.Worker.Asking, "host"))
 	case Store:
 		if g.Silent > 0 {
 			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), human.Span(g.Silent))
 		}
-		return fmt.Sprintf("store: %s for it", waitText(g.StoreWaiting, "page"))
+		return fmt.Sprintf("store: %s for it", waitText(g.Worker.StoreWaiting, "page"))
 	case Robots:
-		return "robots.txt: " + waitText(g.RobotsWaiting, "host")
+		return "robots.txt: " + waitText(g.Worker.RobotsWaiting, "host")
 	case Names:
-		return fmt.Sprintf("names: %s for the name server", waitText(g.NamesWaiting, "look-up"))
+		return fmt.Sprintf("names: %s for the name server", waitText(g.Worker.NamesWaiting, "look-up"))
 	case Politeness:
 		return "politeness: " + g.politeness()
 	case Backoff:
-		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waitText(g.backingOff(), "host"), human.Span(g.NextTry))
+		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waitText(g.backingOff(), "host"), human.Span(g.Worker.NextTry))
 	default:
 		return "not known yet"
 	}
@@ -278,18 +263,18 @@ func (f Factor) Limits() bool {
 }
 
 func (g Gauges) politeness() string {
-	hosts := max(g.Hosts-g.backingOff(), g.Held, 1)
-	if g.Delay <= 0 {
+	hosts := max(g.Hosts-g.backingOff(), g.Worker.Held, 1)
+	if g.Worker.Delay <= 0 {
 		return human.Plural(hosts, "host") + " that must not be asked yet"
 	}
-	perSecond := float64(hosts) / g.Delay.Seconds()
+	perSecond := float64(hosts) / g.Worker.Delay.Seconds()
 	requests := human.PerSecond(perSecond) + " requests/s"
 	if perSecond == 1 {
 		requests = "1 request/s"
 	}
-	why := g.Delay.String() + " between requests" // because of Config.Hosts, robots.txt or a slow host
-	if g.Delay == g.DelayFlag {
-		why = "--delay " + g.Delay.String()
+	why := g.Worker.Delay.String() + " between requests" // because of Config.Hosts, robots.txt or a slow host
+	if g.Worker.Delay == g.DelayFlag {
+		why = "--delay " + g.Worker.Delay.String()
 	}
 	return fmt.Sprintf("%s, %s (%s)", human.Plural(hosts, "host"), requests, why)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 func TestLimitingKind(t *testing.T) {
@@ -15,77 +17,77 @@ func TestLimitingKind(t *testing.T) {
 		words string
 	}{
 		{"nothing known", Gauges{}, Unknown, "not known yet"},
-		{"one polite host", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: s, DelayFlag: s},
+		{"one polite host", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Parked: 1, Delay: s}, Hosts: 1, DelayFlag: s},
 			Politeness, "politeness: 1 host, 1 request/s (--delay 1s)"},
-		{"many polite hosts, some being asked", Gauges{Slots: 64, Held: 320, Asking: 20, Parked: 300, Hosts: 5000, Delay: s, DelayFlag: s},
+		{"many polite hosts, some being asked", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 320, Asking: 20, Parked: 300, Delay: s}, Hosts: 5000, DelayFlag: s},
 			Politeness, "politeness: 5,000 hosts, 5,000 requests/s (--delay 1s)"},
-		{"a slower delay than the flag's", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: 5 * s, DelayFlag: s},
+		{"a slower delay than the flag's", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 2, Parked: 2, Delay: 5 * s}, Hosts: 2, DelayFlag: s},
 			Politeness, "politeness: 2 hosts, 0.4 requests/s (5s between requests)"},
-		{"dead hosts beside a polite one", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 11, BackingOff: 10, NextTry: 12 * s, Delay: s, DelayFlag: s},
+		{"dead hosts beside a polite one", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Parked: 1, BackingOff: 10, NextTry: 12 * s, Delay: s}, Hosts: 11, DelayFlag: s},
 			Backoff, "back-off: 10 hosts wait after failures, the next try in 12s (--backoff)"},
-		{"a dead host", Gauges{Slots: 64, Hosts: 1, BackingOff: 1, NextTry: 90 * s, Delay: s, DelayFlag: s},
+		{"a dead host", Gauges{Worker: fetcher.Progress{Slots: 64, BackingOff: 1, NextTry: 90 * s, Delay: s}, Hosts: 1, DelayFlag: s},
 			Backoff, "back-off: 1 host waits after failures, the next try in 1m30s (--backoff)"},
-		{"a dead host among polite ones", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 6, BackingOff: 1, Delay: s, DelayFlag: s},
+		{"a dead host among polite ones", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 2, Parked: 2, BackingOff: 1, Delay: s}, Hosts: 6, DelayFlag: s},
 			Politeness, "politeness: 5 hosts, 5 requests/s (--delay 1s)"},
-		{"dead hosts that have nothing queued", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, BackingOff: 10, Delay: s, DelayFlag: s},
+		{"dead hosts that have nothing queued", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 2, Parked: 2, BackingOff: 10, Delay: s}, Hosts: 2, DelayFlag: s},
 			Politeness, "politeness: 2 hosts, 2 requests/s (--delay 1s)"},
-		{"hosts left alone by another worker, none held", Gauges{Slots: 64, Hosts: 3},
+		{"hosts left alone by another worker, none held", Gauges{Worker: fetcher.Progress{Slots: 64}, Hosts: 3},
 			Politeness, "politeness: 3 hosts that must not be asked yet"},
-		{"hosts are due, and being leased just now", Gauges{Slots: 64, Hosts: 3, Due: true},
+		{"hosts are due, and being leased just now", Gauges{Worker: fetcher.Progress{Slots: 64, Due: true}, Hosts: 3},
 			Unknown, "not known yet"},
-		{"one host without delay", Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1},
+		{"one host without delay", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Asking: 1}, Hosts: 1},
 			Network, "network: 1 host being asked (--host-concurrency)"},
-		{"some late, slots free", Gauges{Slots: 64, Held: 60, Asking: 2, Late: 40, Parked: 18, Hosts: 60},
+		{"some late, slots free", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 60, Asking: 2, Late: 40, Parked: 18}, Hosts: 60},
 			Network, "network: 42 hosts being asked, 40 late"},
-		{"all slots used, others due", Gauges{Slots: 64, Held: 128, Asking: 64, Hosts: 1000, Due: true},
+		{"all slots used, others due", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 128, Asking: 64, Due: true}, Hosts: 1000},
 			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
-		{"all slots used, most hosts parked", Gauges{Slots: 2, Held: 128, Asking: 2, Parked: 120, Hosts: 1000},
+		{"all slots used, most hosts parked", Gauges{Worker: fetcher.Progress{Slots: 2, Held: 128, Asking: 2, Parked: 120}, Hosts: 1000},
 			Network, "network: 2 of 2 hosts being asked (--concurrency)"},
-		{"one slot free, most hosts parked", Gauges{Slots: 2, Held: 128, Asking: 1, Parked: 120, Hosts: 128, Delay: s},
+		{"one slot free, most hosts parked", Gauges{Worker: fetcher.Progress{Slots: 2, Held: 128, Asking: 1, Parked: 120, Delay: s}, Hosts: 128},
 			Politeness, "politeness: 128 hosts, 128 requests/s (1s between requests)"},
-		{"half parked, half asked", Gauges{Slots: 64, Held: 4, Asking: 2, Parked: 2, Hosts: 4, Delay: s, DelayFlag: s},
+		{"half parked, half asked", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 4, Asking: 2, Parked: 2, Delay: s}, Hosts: 4, DelayFlag: s},
 			Politeness, "politeness: 4 hosts, 4 requests/s (--delay 1s)"},
-		{"pages wait for the store", Gauges{Slots: 64, Held: 4, Asking: 2, StoreWaiting: 40, Hosts: 4},
+		{"pages wait for the store", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 4, Asking: 2, StoreWaiting: 40}, Hosts: 4},
 			Store, "store: 40 pages wait for it"},
-		{"full and waiting for the store", Gauges{Slots: 2, Held: 4, Asking: 2, StoreWaiting: 3, Hosts: 40},
+		{"full and waiting for the store", Gauges{Worker: fetcher.Progress{Slots: 2, Held: 4, Asking: 2, StoreWaiting: 3}, Hosts: 40},
 			Store, "store: 3 pages wait for it"},
-		{"few wait for the store beside many polite hosts", Gauges{Slots: 64, Held: 900, Asking: 30, StoreWaiting: 90, Parked: 800, Hosts: 900, Delay: s},
+		{"few wait for the store beside many polite hosts", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 900, Asking: 30, StoreWaiting: 90, Parked: 800, Delay: s}, Hosts: 900},
 			Politeness, "politeness: 900 hosts, 900 requests/s (1s between requests)"},
-		{"most ask for robots.txt", Gauges{Slots: 64, Held: 20, Asking: 15, RobotsWaiting: 12, Hosts: 20, Due: true},
+		{"most ask for robots.txt", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 20, Asking: 15, RobotsWaiting: 12, Due: true}, Hosts: 20},
 			Robots, "robots.txt: 12 hosts wait"},
-		{"one robots.txt", Gauges{Slots: 64, Held: 1, Asking: 1, RobotsWaiting: 1, Hosts: 1},
+		{"one robots.txt", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Asking: 1, RobotsWaiting: 1}, Hosts: 1},
 			Robots, "robots.txt: 1 host waits"},
-		{"slow names", Gauges{Slots: 64, Held: 64, Asking: 64, RobotsWaiting: 60, NamesWaiting: 61, Hosts: 64},
+		{"slow names", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64, RobotsWaiting: 60, NamesWaiting: 61}, Hosts: 64},
 			Names, "names: 61 look-ups wait for the name server"},
-		{"few descriptors", Gauges{Slots: 64, Held: 128, Asking: 64, Hosts: 1000, Due: true, FewDescriptors: true},
+		{"few descriptors", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 128, Asking: 64, Due: true, FewDescriptors: true}, Hosts: 1000},
 			Descriptors, "descriptors: 64 of 64 hosts being asked (ulimit -n)"},
-		{"few descriptors and few hosts", Gauges{Slots: 64, Held: 8, Asking: 8, Hosts: 8, FewDescriptors: true},
+		{"few descriptors and few hosts", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 8, Asking: 8, FewDescriptors: true}, Hosts: 8},
 			Network, "network: 8 hosts being asked (--host-concurrency)"},
-		{"names, and more hosts that wait for a slot", Gauges{Slots: 64, Held: 128, Asking: 64, RobotsWaiting: 120, NamesWaiting: 60, Hosts: 128},
+		{"names, and more hosts that wait for a slot", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 128, Asking: 64, RobotsWaiting: 120, NamesWaiting: 60}, Hosts: 128},
 			Names, "names: 60 look-ups wait for the name server"},
-		{"one slow name", Gauges{Slots: 64, Held: 64, Asking: 64, NamesWaiting: 1, Hosts: 64},
+		{"one slow name", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64, NamesWaiting: 1}, Hosts: 64},
 			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
-		{"no name server", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, Down: "lookup a.test: no answer"},
+		{"no name server", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64, Down: "lookup a.test: no answer"}, Hosts: 64},
 			Machine, "this machine: lookup a.test: no answer"},
-		{"memory", Gauges{Slots: 64, Held: 1200, Asking: 64, Hosts: 5000, ShortMemory: true, CPU: 1, Cores: 2},
+		{"memory", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1200, Asking: 64, ShortMemory: true}, Hosts: 5000, CPU: 1, Cores: 2},
 			Memory, "memory: 1,200 hosts held, and no more until there is room (--memory)"},
-		{"the rate", Gauges{Slots: 64, Held: 64, Asking: 64, RateWaiting: 1, Hosts: 64, Rate: 10, CPU: 1, Cores: 2},
+		{"the rate", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64, RateWaiting: 1}, Hosts: 64, Rate: 10, CPU: 1, Cores: 2},
 			Rate, "--rate 10"},
-		{"a small rate", Gauges{RateWaiting: 1, Rate: 0.25}, Rate, "--rate 0.25"},
-		{"the bandwidth", Gauges{Slots: 64, Held: 64, Asking: 64, BandwidthWaiting: 3, Hosts: 64, Bandwidth: 2 << 20, CPU: 1, Cores: 2},
+		{"a small rate", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Rate: 0.25}, Rate, "--rate 0.25"},
+		{"the bandwidth", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64, BandwidthWaiting: 3}, Hosts: 64, Bandwidth: 2 << 20, CPU: 1, Cores: 2},
 			Bandwidth, "--bandwidth 2MiB"},
-		{"the cores", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.95, Cores: 2},
+		{"the cores", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64}, Hosts: 64, CPU: 0.95, Cores: 2},
 			CPU, "CPU: 1.9 of 2 cores"},
-		{"the cores, just not", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.89, Cores: 1},
+		{"the cores, just not", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 64, Asking: 64}, Hosts: 64, CPU: 0.89, Cores: 1},
 			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
-		{"a store that is silent, whatever it said before", Gauges{Paused: true, RateWaiting: 1, CPU: 1, Silent: 12 * s, StoreName: "Redis"},
+		{"a store that is silent, whatever it said before", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Paused: true, CPU: 1, Silent: 12 * s, StoreName: "Redis"},
 			Store, "store: Redis has not answered for 12s"},
 		{"a silent store without a name", Gauges{Empty: true, Silent: 90 * s}, Store, "store: it has not answered for 1m30s"},
-		{"paused while hosts wait", Gauges{Paused: true, Hosts: 3, RateWaiting: 1}, Paused, "paused"},
-		{"a new crawl", Gauges{Slots: 64, Empty: true, Feeding: true}, Feeding, "waiting for seeds"},
-		{"seeds come while hosts wait", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Feeding: true, Delay: s, DelayFlag: s},
+		{"paused while hosts wait", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Paused: true, Hosts: 3}, Paused, "paused"},
+		{"a new crawl", Gauges{Worker: fetcher.Progress{Slots: 64}, Empty: true, Feeding: true}, Feeding, "waiting for seeds"},
+		{"seeds come while hosts wait", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Parked: 1, Delay: s}, Hosts: 1, Feeding: true, DelayFlag: s},
 			Politeness, "politeness: 1 host, 1 request/s (--delay 1s)"},
-		{"empty", Gauges{Slots: 64, Empty: true}, Empty, "empty: nothing is queued"},
+		{"empty", Gauges{Worker: fetcher.Progress{Slots: 64}, Empty: true}, Empty, "empty: nothing is queued"},
 	} {
 		if got := test.g.Kind(); got != test.kind {
 			t.Errorf("%s: %+v is limited by %s, want %s", test.name, test.g, got, test.kind)
@@ -102,9 +104,9 @@ func TestLimitingKind(t *testing.T) {
 // TestLimitingByMajority: Limiting returns the most frequent kind, but returns a pause or
 // a silent store at once.
 func TestLimitingByMajority(t *testing.T) {
-	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
-	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}
-	later := Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: time.Second}
+	parked := Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Parked: 1, Delay: time.Second}, Hosts: 1}
+	asking := Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Asking: 1}, Hosts: 1}
+	later := Gauges{Worker: fetcher.Progress{Slots: 64, Held: 2, Parked: 2, Delay: time.Second}, Hosts: 2}
 	none, silent := Gauges{}, Gauges{Silent: time.Second}
 	for _, test := range []struct {
 		name    string

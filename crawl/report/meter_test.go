@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // run reads one sample for each second from 0 to the given number of seconds. It returns
@@ -103,7 +105,7 @@ func TestLimitAndShares(t *testing.T) {
 		case i <= 20:
 			return Sample{Gauges: Gauges{Paused: true}}
 		case i <= 90:
-			return Sample{Gauges: Gauges{Slots: 1, Asking: 1}}
+			return Sample{Gauges: Gauges{Worker: fetcher.Progress{Slots: 1, Asking: 1}}}
 		default: // a majority of the last 15 samples
 			return Sample{Gauges: Gauges{Hosts: 1}}
 		}

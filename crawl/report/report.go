@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/topk"
@@ -64,13 +65,13 @@ type Report struct {
 	// taken, by the reason that their records have.
 	NotTaken []CauseCount `json:"not_taken,omitempty"`
 	// ScriptSeeds are seeds of the whole crawl that may need JavaScript; nil means that there are none.
-	ScriptSeeds *ScriptSeeds    `json:"script_seeds,omitempty"`
-	FullHosts   FullHosts       `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
-	LastError   *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
-	Filter      *Filter         `json:"filter,omitempty"`
-	FPR         *FalsePositives `json:"false_positives,omitempty"`
-	Exact       *Exact          `json:"exact,omitempty"`
-	Relays      []RelayStatus   `json:"relays,omitempty"` // relays that deliver the crawl's events
+	ScriptSeeds *ScriptSeeds       `json:"script_seeds,omitempty"`
+	FullHosts   FullHosts          `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
+	LastError   *fetcher.LastError `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
+	Filter      *Filter            `json:"filter,omitempty"`
+	FPR         *FalsePositives    `json:"false_positives,omitempty"`
+	Exact       *Exact             `json:"exact,omitempty"`
+	Relays      []RelayStatus      `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
 // Checks is the account of links that lead out of the scope. Books counts the checks too.

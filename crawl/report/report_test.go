@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/topk"
@@ -54,7 +55,7 @@ func fullReport() *Report {
 			Errors:  []HostCount{{Host: "flaky.test", Count: 4_000, Cause: "status 503 Service Unavailable"}, {Host: "evil\x1b[2J.test", Count: 1, Run: 1}},
 			Waiting: []HostCount{{Host: "slow.test", Count: 20_000_000, Over: 500}},
 		},
-		LastError: &LastError{Time: epoch, Host: "flaky.test", Error: "robots.txt: dial tcp 192.0.2.1:443: connect: connection refused\x1b[2J"},
+		LastError: &fetcher.LastError{Time: epoch, Host: "flaky.test", Error: "robots.txt: dial tcp 192.0.2.1:443: connect: connection refused\x1b[2J"},
 		Filter: &Filter{Keys: 5_000_000, Capacity: 12_000_000, Bytes: 43_000_000, Growth: true, Layers: []Layer{
 			{FilterLayer: frontier.FilterLayer{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7}},
 			{FilterLayer: frontier.FilterLayer{Keys: 1_000_000, Capacity: 8_000_000, Bits: 260_000_000, Hashes: 24, Fill: 0.088, FPR: 1.2e-26, Target: 5e-8},

@@ -9,7 +9,7 @@ package report
 import (
 	"time"
 
-	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // Sample is the state of a crawl at one moment. Counters start at the beginning of the
@@ -25,8 +25,8 @@ type Sample struct {
 	Requests uint64
 	Errors   uint64 // attempts that failed
 
-	LastError *LastError // the last attempt that failed; nil means that there is none
-	Unreached bool       // no seed has been reached, and nothing can be tried now
+	LastError *fetcher.LastError // the last attempt that failed; nil means that there is none
+	Unreached bool               // no seed has been reached, and nothing can be tried now
 
 	Queued  uint64 // URLs that wait, including delayed ones
 	Delayed uint64 // queued URLs that wait for another attempt
@@ -44,21 +44,6 @@ type Sample struct {
 	Relays []RelayStatus // relays that deliver the crawl's events; this list can be some seconds old
 
 	Gauges Gauges
-}
-
-// LastError is the cause of the last attempt that failed.
-type LastError struct {
-	Time  time.Time `json:"time"`
-	Host  string    `json:"host,omitempty"` // empty means that this machine could not make the request
-	Error string    `json:"error"`
-}
-
-// String returns the host and the error, safe for a terminal.
-func (e *LastError) String() string {
-	if e.Host == "" {
-		return human.Printable(e.Error)
-	}
-	return human.Printable(e.Host + ": " + e.Error)
 }
 
 // SeenShare returns the share of seen URLs among those that were not refused.

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // warnUnreached prints why seeds fail. It is called after the first failed attempts, so
 // the user does not have to wait for the last one.
-func warnUnreached(w io.Writer, why *report.LastError) {
+func warnUnreached(w io.Writer, why *fetcher.LastError) {
 	fmt.Fprintf(w, "no seed could be reached so far: %v\n%s; trying on (--retries, --backoff), Ctrl-C stops\n", why, checkSeeds)
 }
 

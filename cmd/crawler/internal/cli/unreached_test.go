@@ -184,7 +184,7 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 				}
 			}
 			s := sampleOf(t, dir)
-			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
+			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.Worker.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
 				t.Errorf("the limit of the crawl is %q, want the back-off of 2 hosts", words)
 			}
 			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {

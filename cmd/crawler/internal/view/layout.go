@@ -99,7 +99,7 @@ func figures(r report.Reading) []cell {
 	}
 	return append(cells,
 		cell{queued, plain},
-		cell{fmt.Sprintf("%s of %s active", human.Commas(uint64(max(r.Gauges.Held, 0))), human.Plural(r.Hosts, "host")), plain},
+		cell{fmt.Sprintf("%s of %s active", human.Commas(uint64(max(r.Gauges.Worker.Held, 0))), human.Plural(r.Hosts, "host")), plain},
 		cell{"seen " + human.Percent(r.SeenShare()), plain},
 		errors,
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
@@ -123,7 +123,7 @@ const freshError = time.Minute
 
 // failing reports whether the last error of r is recent.
 func failing(r report.Reading) bool {
-	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
+	return r.LastError != nil && (r.Gauges.Worker.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
 }
 
 // ascii replaces characters other than ASCII by question marks, because their width might

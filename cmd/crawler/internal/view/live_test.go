@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -25,10 +26,10 @@ func busy() report.Reading {
 			Time: epoch.Add(3723 * time.Second), Started: epoch,
 			Pages: 12_345, Queued: 1_234_567, Delayed: 12, Hosts: 321, Found: 200_000, Added: 12_700, Seen: 87_300, Errors: 12,
 			MaxPages: 100_000,
-			Gauges:   report.Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second},
+			Gauges:   report.Gauges{Worker: fetcher.Progress{Held: 64, Parked: 64, Delay: time.Second}, Hosts: 321, DelayFlag: time.Second},
 		},
 		Over: 10 * time.Second, PagesPerSecond: 152.3, BytesPerSecond: 2_100_000,
-		Limit: report.Factor{Kind: report.Politeness, Gauges: report.Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second}},
+		Limit: report.Factor{Kind: report.Politeness, Gauges: report.Gauges{Worker: fetcher.Progress{Held: 64, Parked: 64, Delay: time.Second}, Hosts: 321, DelayFlag: time.Second}},
 		End:   report.End{By: report.ByPages, Share: 0.12345, Left: 9*time.Minute + 36*time.Second},
 	}
 }
@@ -36,7 +37,7 @@ func busy() report.Reading {
 // TestLastError: the view shows the last error as long as it is recent.
 func TestLastError(t *testing.T) {
 	r := busy()
-	r.LastError = &report.LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
+	r.LastError = &fetcher.LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
 	const want = "last error: a.test: robots.txt: lookup a.test: no such h?st?[2J"
 	shown := func() bool {
 		s := newScreen(120, 24, true)
@@ -46,11 +47,11 @@ func TestLastError(t *testing.T) {
 	if shown() {
 		t.Error("the last error is shown, although it is old and no host backs off")
 	}
-	r.Gauges.BackingOff = 1
+	r.Gauges.Worker.BackingOff = 1
 	if !shown() {
 		t.Error("the last error is not shown while a host backs off")
 	}
-	r.Gauges.BackingOff, r.LastError.Time = 0, r.Time
+	r.Gauges.Worker.BackingOff, r.LastError.Time = 0, r.Time
 	if !shown() {
 		t.Error("a recent error is not shown")
 	}

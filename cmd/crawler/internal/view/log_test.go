@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 func TestLogLine(t *testing.T) {
@@ -22,9 +23,9 @@ func TestLogLine(t *testing.T) {
 	LogLine(log, r)
 	r.End = report.End{}
 	LogLine(log, r)
-	r.LastError = &report.LastError{Time: r.Time, Host: "a.test", Error: "no such host"}
+	r.LastError = &fetcher.LastError{Time: r.Time, Host: "a.test", Error: "no such host"}
 	LogLine(log, r)
-	r.LastError = &report.LastError{Time: r.Time.Add(-freshError), Host: "a.test", Error: "no such host"}
+	r.LastError = &fetcher.LastError{Time: r.Time.Add(-freshError), Host: "a.test", Error: "no such host"}
 	LogLine(log, r) // the error is not recent any more
 	r.Relays = []report.RelayStatus{{Name: "a", Events: 3}, {Name: "b", Events: 12}, {Name: "c"}}
 	LogLine(log, r)
