@@ -192,8 +192,8 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	if err != nil {
 		return err
 	}
-	r.Filter = filterOf(stats.Filter, layers, ses.Fixed.Growth == On, added)
-	chain := sizing.Chain{Keys: ses.Fixed.FilterCapacity, FPR: ses.Fixed.FPR, Growth: ses.Fixed.Growth == On}
+	r.Filter = filterOf(stats.Filter, layers, ses.Settings.Growth, added)
+	chain := sizing.Chain{Keys: ses.Settings.Capacity, FPR: ses.Settings.FPR, Growth: ses.Settings.Growth}
 	var p probes
 	if probe > 0 {
 		limited, cancel := context.WithTimeout(ctx, probe)

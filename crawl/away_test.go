@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -69,14 +68,15 @@ func TestRunWaitsForStore(t *testing.T) {
 	defer web.Close()
 	var log bytes.Buffer
 	config := Config{
-		Dir: filepath.Join(t.TempDir(), "x.crawl"), Seeds: []string{web.URL}, Fixed: Fixed{FilterCapacity: 1000, Delay: NoDelay},
-		Requests: get.Config{AllowPrivate: true}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Seeds: []string{web.URL}, Settings: small(),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	p, err := config.prepare(nil)
+	config.Settings.Delay, config.Settings.AllowPrivate = 0, true
+	p, err := Prepare(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ses, err := openSession(t.Context(), p, engine.Directory{Path: config.Dir}, engine.Crawl)
+	ses, err := openSession(t.Context(), p, engine.Crawl)
 	if err != nil {
 		t.Fatal(err)
 	}

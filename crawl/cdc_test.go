@@ -16,11 +16,11 @@ import (
 func TestCDCCapturesEachRecordOnce(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
 	c := config(t, site(t))
-	c.Fixed.CDC = crawl.On
+	c.Settings.CDC = true
 	if err := crawl.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "CDC") {
 		t.Errorf("CDC of a crawl with records in files: error %v, want one about CDC", err)
 	}
-	c.Fixed.Sink, c.Postgres = "postgres", &crawl.Postgres{URL: server.DSN()}
+	c.Settings.Sink, c.Postgres = "postgres", &crawl.Postgres{URL: server.DSN()}
 	if _, _, err := crawl.Migrate(t.Context(), c.Postgres); err != nil {
 		t.Fatal(err)
 	}

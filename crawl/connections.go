@@ -24,20 +24,20 @@ func MaxConcurrency() int {
 
 // maxConnections returns how many requests can be under way at once. The other
 // descriptors are for idle connections.
-func (c *Config) maxConnections() int {
+func (p *Plan) maxConnections() int {
 	half := MaxConcurrency() / 2
-	if c.Concurrency == 0 {
+	if p.Settings.Concurrency == 0 {
 		return max(min(half, autoConnections), 1)
 	}
-	return max(half, min(c.Concurrency, MaxConcurrency()), 1)
+	return max(half, min(p.Settings.Concurrency, MaxConcurrency()), 1)
 }
 
 // keptConnections returns how many idle connections are kept: about one for each host
 // that waits for its delay. Keeping a connection costs less than making a new one.
-func (c *Config) keptConnections() int {
-	most := max(MaxConcurrency()-c.maxConnections(), 1)
-	if c.Concurrency == 0 {
+func (p *Plan) keptConnections() int {
+	most := max(MaxConcurrency()-p.maxConnections(), 1)
+	if p.Settings.Concurrency == 0 {
 		return most
 	}
-	return min(most, max(512, 4*c.Concurrency))
+	return min(most, max(512, 4*p.Settings.Concurrency))
 }

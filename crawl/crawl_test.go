@@ -17,7 +17,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -37,10 +36,9 @@ func site(t testing.TB) string {
 }
 
 func config(t testing.TB, seeds ...string) crawl.Config {
-	return crawl.Config{
-		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterCapacity: 10_000},
-		Requests: get.Config{AllowPrivate: true},
-	}
+	s := crawl.DefaultSettings()
+	s.Delay, s.Capacity, s.AllowPrivate = 0, 10_000, true
+	return crawl.Config{Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Settings: s}
 }
 
 // handle crawls site, and returns a Handle on the crawl after it has ended.
@@ -107,7 +105,7 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 func TestRedisSinkNeedsPostgres(t *testing.T) {
 	c := config(t, site(t))
 	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
-	c.Fixed.Sink = "postgres"
+	c.Settings.Sink = "postgres"
 	err := crawl.Run(t.Context(), c)
 	if e, is := errors.AsType[*crawl.LocationError](err); !is || !e.Postgres {
 		t.Errorf("Run: %v, want a LocationError that asks for a Postgres", err)
@@ -231,7 +229,7 @@ func TestStopWithEndedContext(t *testing.T) {
 // TestSeedCountsAreSummed: the report counts the seeds of Config.Seeds and of each Feed.
 func TestSeedCountsAreSummed(t *testing.T) {
 	c := config(t, site(t))
-	c.Fixed.MaxDepth = crawl.SeedsOnly
+	c.Settings.MaxDepth = 0
 	o, err := crawl.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +252,7 @@ func TestSeedCountsAreSummed(t *testing.T) {
 func TestClosedAfterLastFeed(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		c := config(t)
-		c.Fixed.MaxDepth = crawl.SeedsOnly
+		c.Settings.MaxDepth = 0
 		o, err := crawl.Open(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -30,10 +30,10 @@ func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)
 	}
 }
 
-// finishDelivery delivers the remaining events for at most Config.Grace. If ctx ends
+// finishDelivery delivers the remaining events for at most Settings.Grace. If ctx ends
 // earlier, the events are left to the next run, or to another relay of the same name.
 func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *ending) {
-	limited, cancel := context.WithTimeout(ctx, max(m.Grace, 0))
+	limited, cancel := context.WithTimeout(ctx, max(m.Settings.Grace, 0))
 	defer cancel()
 	within, release := ending.limit(ctx)
 	defer release()
@@ -50,7 +50,7 @@ func (m *monitor) finishJournals(ctx context.Context, ending *ending, natural bo
 		m.reportJournal(within, true)
 		return
 	}
-	limited, cancel := context.WithTimeout(within, max(m.Grace, minSettle))
+	limited, cancel := context.WithTimeout(within, max(m.Settings.Grace, minSettle))
 	defer cancel()
 	m.markRows(limited)
 	m.settleJournals(limited)

@@ -38,12 +38,14 @@ func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
 }
 
 // TestSeedsFileIsBoundedByGrace: at its end, a run reads its records to write seeds.jsonl.
-// After MaxTime, the run stops this reading before Config.Grace is over, and keeps the old
+// After MaxTime, the run stops this reading before Settings.Grace is over, and keeps the old
 // seeds.jsonl.
 func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	var log bytes.Buffer
+	s := small()
+	s.MaxTime, s.Grace = 100*time.Millisecond, 2*time.Second
 	c, err := Open(t.Context(), Config{
-		Dir: filepath.Join(t.TempDir(), "x.crawl"), Fixed: Fixed{FilterCapacity: 1000}, MaxTime: 100 * time.Millisecond, Grace: 2 * time.Second,
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Settings: s,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/bloomfrontier/crawler/crawl"
 )
@@ -38,15 +39,17 @@ func ExampleRun() {
 	defer inTempDir()()
 
 	ctx := context.Background()
+	settings := crawl.DefaultSettings()
+	settings.AllowPrivate = true // the example's site has a private address
 	config := crawl.Config{
-		Dir:   "example.crawl",
-		Seeds: []string{site.URL},
+		Dir:      "example.crawl",
+		Seeds:    []string{site.URL},
+		Settings: settings,
 		OnPage: func(ctx context.Context, page *crawl.Page) error {
 			fmt.Println(page.Document().Find("h1").First().Text())
 			return nil
 		},
 	}
-	config.Requests.AllowPrivate = true // the example's site has a private address
 	if err := crawl.Run(ctx, config); err != nil {
 		log.Fatal(err)
 	}
@@ -55,18 +58,32 @@ func ExampleRun() {
 	// Page /next
 }
 
+// Settings begin with the defaults. What an existing crawl has stored holds for all that is left as it is.
+func ExampleConfig() {
+	ctx, seeds := context.Background(), []string{"https://example.org/"}
+	settings := crawl.DefaultSettings()
+	settings.Scope, settings.Delay = "domain", 5*time.Second
+	err := crawl.Run(ctx, crawl.Config{Dir: "archive.crawl", Seeds: seeds, Settings: settings})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // Fields are extracted from each page before OnPage is called. They are in the page's
 // record.
-func ExampleConfig_fields() {
+func ExampleConfig_settings() {
 	site := exampleSite()
 	defer site.Close()
 	defer inTempDir()()
 
 	ctx := context.Background()
+	settings := crawl.DefaultSettings()
+	settings.AllowPrivate = true
+	settings.Fields = []crawl.FieldGroup{{Fields: []string{"name=h1", "links[]=a@href | raw"}}}
 	config := crawl.Config{
-		Dir:    "example.crawl",
-		Seeds:  []string{site.URL},
-		Fields: []crawl.FieldGroup{{Fields: []string{"name=h1", "links[]=a@href | raw"}}},
+		Dir:      "example.crawl",
+		Seeds:    []string{site.URL},
+		Settings: settings,
 		OnPage: func(ctx context.Context, page *crawl.Page) error {
 			var data struct {
 				Name  string
@@ -79,7 +96,6 @@ func ExampleConfig_fields() {
 			return nil
 		},
 	}
-	config.Requests.AllowPrivate = true
 	if err := crawl.Run(ctx, config); err != nil {
 		log.Fatal(err)
 	}
@@ -96,8 +112,9 @@ func ExampleAttach() {
 	defer inTempDir()()
 
 	ctx := context.Background()
-	config := crawl.Config{Dir: "example.crawl", Seeds: []string{site.URL}}
-	config.Requests.AllowPrivate = true
+	settings := crawl.DefaultSettings()
+	settings.AllowPrivate = true
+	config := crawl.Config{Dir: "example.crawl", Seeds: []string{site.URL}, Settings: settings}
 	if err := crawl.Run(ctx, config); err != nil {
 		log.Fatal(err)
 	}
@@ -138,16 +155,17 @@ func ExampleOpen() {
 	defer inTempDir()()
 
 	var pages atomic.Int64
+	settings := crawl.DefaultSettings()
+	settings.AllowPrivate, settings.MaxPages = true, 1
 	config := crawl.Config{
 		Dir:      "example.crawl",
 		Seeds:    []string{site.URL},
-		MaxPages: 1,
+		Settings: settings,
 		OnPage: func(context.Context, *crawl.Page) error {
 			pages.Add(1)
 			return nil
 		},
 	}
-	config.Requests.AllowPrivate = true
 	ctx := context.Background()
 	opened, err := crawl.Open(ctx, config)
 	if err != nil {

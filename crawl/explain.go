@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/internal/explain"
+	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -23,9 +24,9 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
 		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
-			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.client.UserAgent()), now)
+			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.userAgent()), now)
 		},
-		CheckPort:    ses.client.CheckPort,
+		CheckPort:    ses.checkPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
 	if ses.monitor != nil {
@@ -96,7 +97,7 @@ func (ses *session) hostLimit(at *engine.URLState) []explain.Check {
 		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
 	}
-	if ses.Fixed.MaxPerHost == LinkedHosts && at.HostMost == MaxPerLinkedHost {
+	if ses.Settings.MaxPerHost == settings.Auto && at.HostMost == settings.MaxPerLinkedHost {
 		c.Setting = "--max-per-host auto"
 		c.Words += " of a host that no seed has"
 	}

@@ -42,12 +42,12 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		return sums, err
 	}
 	server := backend.(*engine.Server)
-	ses, err := openStored(ctx, l, backend, engine.Look, Config{})
+	ses, err := openStored(ctx, l, backend, engine.Look)
 	if err != nil {
 		return sums, err
 	}
 	defer func() { err = errors.Join(err, ses.close()) }()
-	if ses.Fixed.Sink == sinkPostgres {
+	if ses.Settings.Sink == sinkPostgres {
 		records, err := ses.engine.CommittedRecords(ctx)
 		if err != nil {
 			return sums, err

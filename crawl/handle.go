@@ -65,7 +65,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Steer, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Steer)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile compares Postgres with Redis. If an exact URL (see Fixed.Exact) is not finished
+// Reconcile compares Postgres with Redis. If an exact URL (see Settings.Exact) is not finished
 // according to Postgres, but Redis does not have it, Reconcile queues it again. Reconcile can
 // be called at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
@@ -235,7 +235,7 @@ type StoppedWorkers struct {
 // StopWorkers asks all workers of a crawl in Redis to stop, as a signal does, and waits until they have
 // ended. It does not concern workers that join later. If ctx ends first, the workers stop nevertheless.
 func (h *Handle) StopWorkers(ctx context.Context) (stopped StoppedWorkers, err error) {
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
 	if err != nil {
 		return stopped, err
 	}
@@ -319,7 +319,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 		end, err := verbPosition.ask(ctx, h, nothing{})
 		return record.Reader{Dir: directory.Path, End: end}, none, err
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
 	if err != nil {
 		return nil, nil, err
 	}

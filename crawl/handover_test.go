@@ -16,8 +16,8 @@ import (
 func TestReadersOfStartingAndEndingCrawl(t *testing.T) {
 	t.Parallel()
 	c := config(t, site(t))
-	c.Records.Links = true
-	c.MaxPages = 1
+	c.Settings.Links = true
+	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
-// checkHosts returns an error that names every fault of Config.Hosts.
+// checkHosts returns an error that names every fault of Settings.Hosts.
 func checkHosts(hosts []Host) error {
 	var errs []error
 	for _, h := range hosts {
@@ -34,7 +34,7 @@ func checkHosts(hosts []Host) error {
 	return errors.Join(errs...)
 }
 
-// hostTable returns the part of the policy that comes from Config.Hosts.
+// hostTable returns the part of the policy that comes from Settings.Hosts.
 func hostTable(hosts []Host) policy.Hosts {
 	rows := make([]policy.Override, len(hosts))
 	for i, h := range hosts {
@@ -64,7 +64,7 @@ func mostConcurrency(hosts []Host) int {
 }
 
 // hostLimits returns the settings that the store applies to a host key.
-func (p *plan) hostLimits(key string) frontier.HostLimits {
+func (p *Plan) hostLimits(key string) frontier.HostLimits {
 	key, _ = frontier.Checked(key)
 	if own := p.policy.Hosts.Find(key); own != nil {
 		return frontier.HostLimits{Delay: own.Delay, MaxPerHost: own.MaxItems}

@@ -156,7 +156,7 @@ func (m *monitor) reportJournal(ctx context.Context, ended bool) {
 			continue
 		}
 		j := reportOf(ctx, box, &r)
-		j.Worker, j.Own, j.Ended = m.Worker, m.Events != nil && m.Events.Name == name, ended
+		j.Worker, j.Own, j.Ended = m.Settings.Worker, m.Events != nil && m.Events.Name == name, ended
 		if j.Worker == "" {
 			j.Worker = box.Worker
 		}

@@ -22,7 +22,7 @@ func leftBy(t *testing.T, sink *memorySink) (second crawl.Config, dir string) {
 	c := config(t, site(t))
 	c.Dir = filepath.Join(t.TempDir(), "workers", "w1")
 	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
-	c.Events, c.Grace, c.MaxPages = &events.Config{Sink: sink, Name: "index"}, time.Second, 1 // the seed has the only request under way
+	c.Events, c.Settings.Grace, c.Settings.MaxPages = &events.Config{Sink: sink, Name: "index"}, time.Second, 1 // the seed has the only request under way
 	result := completed(t, c)
 	left := missing(result.Report.Relays)
 	if len(left) != 1 || left[0].Events != 1 || left[0].Dir != c.Dir || left[0].AtLeast || left[0].Host == "" || left[0].Written == left[0].Delivered ||
@@ -30,7 +30,7 @@ func leftBy(t *testing.T, sink *memorySink) (second crawl.Config, dir string) {
 		t.Fatalf("the report of the first worker has the missing events %+v, want 1 in %s and the command that sends them", left, c.Dir)
 	}
 	dir = c.Dir
-	c.Dir, c.MaxPages = filepath.Join(filepath.Dir(dir), "w2"), 0
+	c.Dir, c.Settings.MaxPages = filepath.Join(filepath.Dir(dir), "w2"), 0
 	sink.mu.Lock()
 	sink.away = false
 	sink.mu.Unlock()

@@ -14,7 +14,7 @@ type Kept struct {
 	Pages   uint64 `json:"pages"`   // all pages that were fetched
 	Links   uint64 `json:"links"`   // see Records.Links
 	Text    uint64 `json:"text"`    // see Config.Text
-	Fields  uint64 `json:"fields"`  // see Config.Fields
+	Fields  uint64 `json:"fields"`  // see Settings.Fields
 	Answers uint64 `json:"answers"` // see Records.Save
 }
 
@@ -27,18 +27,15 @@ func (k *Kept) add(other Kept) {
 }
 
 // kept returns what a run with these settings keeps of a number of pages.
-func (c *Config) kept(pages uint64) Kept {
+func (p *Plan) kept(pages uint64) Kept {
+	s := &p.Settings
 	of := func(on bool) uint64 {
 		if on {
 			return pages
 		}
 		return 0
 	}
-	save, fields := c.Records.Save, false
-	for _, group := range c.Fields {
-		fields = fields || len(group.Fields) > 0
-	}
-	return Kept{Pages: pages, Links: of(c.Records.Links), Text: of(c.Text), Fields: of(fields), Answers: of(save != "" && save != "none")}
+	return Kept{Pages: pages, Links: of(s.Links), Text: of(s.Text), Fields: of(len(s.Fields) > 0), Answers: of(s.Save != "none")}
 }
 
 // Kept returns the sums over all runs of the crawl whose directories are on this machine. Of a run

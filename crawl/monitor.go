@@ -127,15 +127,15 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: p.LastError, Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: m.MaxPages, Closed: m.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
+		MaxPages: m.Settings.MaxPages, Closed: m.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
 		Gauges: report.Gauges{
 			Worker: p, Hosts: int(stats.Hosts), Feeding: m.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
-			DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Bandwidth: m.Bandwidth, Silent: silent, StoreName: m.storeName(),
+			DelayFlag: m.Settings.Delay, Rate: m.Settings.Rate, Bandwidth: m.Settings.Bandwidth, Silent: silent, StoreName: m.storeName(),
 		},
 	}
-	if m.MaxTime > 0 {
-		s.Deadline = m.started.Add(m.MaxTime)
+	if m.Settings.MaxTime > 0 {
+		s.Deadline = m.started.Add(m.Settings.MaxTime)
 	}
 	return s, nil
 }

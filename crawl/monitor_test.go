@@ -33,7 +33,7 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 func TestSilentStoreKeepsCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
-		ses := &session{plan: &plan{}, engine: &engine.Engine{Upkeep: store}}
+		ses := &session{Plan: &Plan{}, engine: &engine.Engine{Upkeep: store}}
 		m := &monitor{session: ses, counters: store.stats, counted: time.Now()}
 		count := func(wantPages uint64, wantSilent time.Duration) {
 			t.Helper()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
-	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
@@ -30,38 +30,37 @@ func Run(ctx context.Context, config Config) error {
 // a directory, Open takes the lock of this directory. If another process has the lock, the
 // error wraps frontier.ErrLocked. In Redis, this process becomes one of the crawl's workers.
 func Open(ctx context.Context, config Config) (*Crawl, error) {
-	backend, err := config.Location().backend()
+	p, err := Prepare(ctx, config)
 	if err != nil {
+		p.Close()
 		return nil, err
 	}
-	stored, err := backend.Stored(ctx)
-	if err != nil {
-		return nil, err
-	}
-	given, own := config, frontier.Settings(nil)
-	if stored != nil {
-		if own, err = ownSettings(ctx, backend); err != nil {
+	c, err := p.Open(ctx)
+	if p.New() && errors.Is(err, frontier.ErrParamsMismatch) { // another worker has just created the crawl
+		if p, err = Prepare(ctx, config); err != nil {
 			return nil, err
 		}
+		return p.Open(ctx)
 	}
-	overrides, err := config.adopt(stored, own)
+	return c, err
+}
+
+// Open is like the function Open, with the settings that Prepare has read. If another process has created the crawl
+// since then, with other settings, the error wraps frontier.ErrParamsMismatch. Open must not be called twice.
+func (p *Plan) Open(ctx context.Context) (*Crawl, error) {
+	p.discardLogger()
+	err := p.prepareEvents()
+	if err == nil {
+		err = p.missing
+	}
 	if err != nil {
-		if engine.LockedByOther(backend) {
-			return nil, engine.ErrInUse(config.Dir, "crawler")
+		p.Close()
+		if engine.LockedByOther(p.backend) {
+			return nil, engine.ErrInUse(p.Dir, "crawler")
 		}
 		return nil, err
 	}
-	p, err := config.prepare(stored)
-	if err != nil {
-		return nil, err
-	}
-	p.overrides, p.sizes = overrides, crash.SizesOf(ctx)
-	ses, err := openSession(ctx, p, backend, engine.Crawl)
-	if stored == nil && errors.Is(err, frontier.ErrParamsMismatch) { // another worker has just created the crawl
-		if stored, storedErr := backend.Stored(ctx); storedErr == nil && stored != nil {
-			return Open(ctx, given)
-		}
-	}
+	ses, err := openSession(ctx, p, engine.Crawl)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +134,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 
 // openStored opens an existing crawl with its stored settings, without running it.
 // No request is made, so the settings of a run do not matter.
-func openStored(ctx context.Context, l Location, backend engine.Backend, purpose engine.Purpose, c Config) (*session, error) {
+func openStored(ctx context.Context, l Location, backend engine.Backend, purpose engine.Purpose) (*session, error) {
 	stored, err := backend.Stored(ctx)
 	if err != nil {
 		return nil, err
@@ -143,24 +142,25 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, purpose
 	if stored == nil {
 		return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
 	}
-	c.Dir, c.Redis, c.Postgres = l.Dir, l.Redis, l.Postgres
-	c.Requests.AllowPrivate = true
+	var own frontier.Settings
 	if l.Redis == nil { // explanations name the ports that its runs request
-		own, err := ownSettings(ctx, backend)
-		if err != nil {
+		if own, err = ownSettings(ctx, backend); err != nil {
 			return nil, err
 		}
-		c.Given, c.Anyway = settingNames(c.defaults()), true
-		if _, err := c.adopt(stored, own); err != nil {
-			return nil, err
-		}
-		c.Requests.Proxy, c.CAFile = "", "" // no request is made
 	}
-	p, err := c.prepare(stored)
-	if err != nil {
+	p := newPlan(Config{Dir: l.Dir, Redis: l.Redis, Postgres: l.Postgres, Anyway: true}, stored)
+	p.backend = backend
+	errs := slices.Concat(p.merge(own), p.parse())
+	p.Settings.Proxy, p.Settings.CAFile, p.Settings.AllowPrivate = "", "", true // no request is made
+	if purpose != engine.Look {
+		errs = append(errs, p.newClient())
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.Close()
 		return nil, err
 	}
-	ses, err := openSession(ctx, p, backend, purpose)
+	p.discardLogger()
+	ses, err := openSession(ctx, p, purpose)
 	if err == nil && l.Redis != nil {
 		ses.dir = "" // the directory that contains the workers' directories has no report
 	}
@@ -205,7 +205,7 @@ func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt
 			return r, err
 		}
 	}
-	ses, err := openStored(ctx, l, backend, purpose, Config{})
+	ses, err := openStored(ctx, l, backend, purpose)
 	if err != nil {
 		return r, err
 	}

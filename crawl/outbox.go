@@ -54,7 +54,7 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 		list := func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }
 		return &Outboxes{list: list, release: release, at: h.location}, nil
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func sameType[E error](t *testing.T, local, remote error) {
 
 // TestErrorsOfVerbs: the errors of a crawl that runs are the same in another process.
 func TestErrorsOfVerbs(t *testing.T) {
-	c, err := Open(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "x.crawl"), Fixed: Fixed{FilterCapacity: 1000}})
+	c, err := Open(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "x.crawl"), Settings: small()})
 	if err != nil {
 		t.Fatal(err)
 	}

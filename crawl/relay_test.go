@@ -115,7 +115,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink := newMemorySink()
 	sink.away = true
 	c := config(t, site(t))
-	c.Events, c.Grace = &events.Config{Sink: sink, Name: "index"}, 2*time.Second
+	c.Events, c.Settings.Grace = &events.Config{Sink: sink, Name: "index"}, 2*time.Second
 	result := completed(t, c)
 	want := idsOf(t, attach(t, c))
 	if r := result.Report.Relays; len(r) != 1 || r[0].Events != uint64(len(want)) || r[0].Bytes == 0 || !strings.Contains(r[0].Away, "connection refused") {
@@ -142,7 +142,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 func TestRunReportsFailedRelay(t *testing.T) {
 	c := config(t, site(t))
 	c.Events = &events.Config{Sink: newMemorySink(), Name: "index", From: events.From{Cursor: "tomorrow"}}
-	c.Grace = 100 * time.Millisecond
+	c.Settings.Grace = 100 * time.Millisecond
 	result := completed(t, c)
 	if r := result.Report.Relays; len(r) != 1 || r[0].Title() != "index" || !strings.Contains(r[0].Words(), `begin relay "index" at "tomorrow"`) {
 		t.Errorf("the report has the relays %+v, want only index, with the error of its cursor", r)
@@ -166,7 +166,7 @@ func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {
 func TestRelayDeliversLaterRuns(t *testing.T) {
 	web := site(t)
 	c := config(t, web)
-	c.MaxPages = 1
+	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	if err := boxes.Relay(t.Context(), relay, false); !errors.Is(err, events.ErrLocked) {
 		t.Errorf("a second relay with the same name: %v, want ErrLocked", err)
 	}
-	c.MaxPages = 0
+	c.Settings.MaxPages = 0
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func (s *saying) Write(p []byte) (int, error) {
 // remaining events.
 func TestRunStandsByForOtherRelay(t *testing.T) {
 	c := config(t, site(t))
-	c.MaxPages = 1
+	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 		}}, false)
 	}()
 	<-locked
-	c.MaxPages, c.Events, c.Logger = 0, &events.Config{Sink: own, Name: "a"}, slog.New(slog.NewTextHandler(log, nil))
+	c.Settings.MaxPages, c.Events, c.Logger = 0, &events.Config{Sink: own, Name: "a"}, slog.New(slog.NewTextHandler(log, nil))
 	var pages atomic.Int32
 	c.OnPage = func(context.Context, *crawl.Page) error {
 		if pages.Add(1) == 2 { // the last page

@@ -20,7 +20,6 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/jsonl"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
 // answerOfEachKind is a site with a page for each outcome that an answer can have.
@@ -65,9 +64,9 @@ func TestEventsHaveSchema(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(answerOfEachKind))
 	t.Cleanup(web.Close)
 	c := config(t, web.URL+"/")
-	c.Fixed.Scope, c.Retries, c.Text, c.Records.Save = "any", crawl.NoLimit, true, "all"
-	c.Requests, c.Backoff = get.Config{AllowNet: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, time.Millisecond
-	c.Fields = []crawl.FieldGroup{{Fields: []string{"heading=title", "price=.price | required"}}}
+	c.Settings.Scope, c.Settings.Retries, c.Settings.Text, c.Settings.Save = "any", 0, true, "all"
+	c.Settings.AllowNet, c.Settings.AllowPrivate, c.Settings.Backoff = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false, time.Millisecond
+	c.Settings.Fields = []crawl.FieldGroup{{Fields: []string{"heading=title", "price=.price | required"}}}
 	c.OnPage = func(_ context.Context, page *crawl.Page) error {
 		if strings.HasSuffix(page.URL.String(), "/handled") {
 			return errors.New("not today")

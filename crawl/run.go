@@ -29,7 +29,7 @@ var (
 	ErrStopped  = errors.New("crawl: stopped by another process")
 )
 
-// TimeOver is Result.End if Config.MaxTime stopped the run.
+// TimeOver is Result.End if Settings.MaxTime stopped the run.
 const TimeOver fetcher.End = "time"
 
 // Result is the outcome of a run.
@@ -57,7 +57,7 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 
 // Stopping returns a channel that is closed when a run begins to end early, because its
 // context ended, MaxTime is over or another process stopped it. After that, the run ends
-// within Config.Grace, unless a disk or a server hangs.
+// within Settings.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.ending.begun }
 
 // Abort ends requests under way at once. Their URLs go back to the frontier, and
@@ -70,7 +70,7 @@ func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
 
 // Run adds Config.Seeds and crawls until nothing is left, a limit is reached or ctx
 // ends. After ctx has ended, requests under way and calls of Config.OnPage can take up to
-// Config.Grace. Run does not wait longer for an OnPage that ignores its context: its page goes
+// Settings.Grace. Run does not wait longer for an OnPage that ignores its context: its page goes
 // back to the frontier. While Run
 // runs, Handles of other processes reach the crawl through the directory's control
 // socket, and the report in the directory is at most a minute old. Run must not be
@@ -80,10 +80,10 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	begun := time.Now()
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.Grace) })()
+	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.Settings.Grace) })()
 	endRun := func(why error) {
 		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
-			c.ending.begin(why, ses.Grace)
+			c.ending.begin(why, ses.Settings.Grace)
 		}
 		stop(why)
 	}
@@ -99,8 +99,8 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		}
 	}()
 	defer c.endServing()
-	if ses.MaxTime > 0 {
-		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })
+	if ses.Settings.MaxTime > 0 {
+		timer := time.AfterFunc(ses.Settings.MaxTime, func() { endRun(ErrTimeOver) })
 		defer timer.Stop()
 	}
 	fed := ses.addSeeds(run, stop)
@@ -183,7 +183,7 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 
 // sumUp completes r with the state of the store. If the store is unavailable, sumUp
 // waits for it. After a stop it does not wait, because Run must return within
-// Config.Grace.
+// Settings.Grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -281,7 +281,7 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 		ses.counts.Seen += counts.Seen
 		ses.counts.Refused += counts.Refused
 		ses.partial = ses.partial || !counts.All
-		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.Fixed.MaxDepth == SeedsOnly)
+		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.Settings.MaxDepth == 0)
 		ses.seedsMu.Unlock()
 		release()
 	}
@@ -346,18 +346,13 @@ func (c *Crawl) New() bool { return c.ses.stored == nil }
 func (c *Crawl) Err() error { return c.ses.engine.Err() }
 
 // CheckSeeds returns, index for index, why a seed would be refused, or nil if it would
-// be accepted. It looks up the names of hosts, but opens no crawl.
-func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error) {
-	p, err := c.prepare(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer p.client.Close()
+// be accepted. It looks up the names of hosts.
+func (p *Plan) CheckSeeds(ctx context.Context, seeds []string) []error {
 	faults := make([]error, len(seeds))
 	for i, raw := range seeds {
 		_, faults[i] = p.checkSeed(ctx, raw, true)
 	}
-	return faults, nil
+	return faults
 }
 
 // Ready returns an error if the frontier does not answer.
@@ -383,3 +378,6 @@ func (c *Crawl) StoppedBy() error {
 		return nil
 	}
 }
+
+// Overrides returns the settings of this run that differ from the stored defaults.
+func (c *Crawl) Overrides() []Override { return c.ses.overrides }

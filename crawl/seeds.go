@@ -68,7 +68,7 @@ const lookUpTime = 5 * time.Second
 
 // checkSeed returns an error if a seed is not a URL, or if all addresses of its host
 // are forbidden. It looks up the names of hosts only if lookUp is true.
-func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier.Reason, error) {
+func (p *Plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {
 		fault := errors.New(seed.Fault(raw, err, seed.WantSeed))
@@ -80,7 +80,7 @@ func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier
 		}
 		return frontier.ReasonMalformed, fault
 	}
-	if err := p.client.CheckPort(url.Port()); err != nil {
+	if err := p.checkPort(url.Port()); err != nil {
 		return frontier.ReasonPort, fmt.Errorf("%s: %w", url, err)
 	}
 	host := url.Host()

@@ -22,11 +22,10 @@ import (
 
 // session is an open crawl: its frontier and its outputs, and a worker unless it only looks.
 type session struct {
-	*plan
-	backend engine.Backend
-	dir     string // contains this process's records, the socket and the report; empty means none
-	engine  *engine.Engine
-	worker  *fetcher.Crawl // nil if the session only looks
+	*Plan
+	dir    string // contains this process's records, the socket and the report; empty means none
+	engine *engine.Engine
+	worker *fetcher.Crawl // nil if the session only looks
 
 	feeding atomic.Int64  // calls of Feed that are not done yet
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
@@ -40,16 +39,16 @@ type session struct {
 
 // openSession opens the crawl of a plan. It creates the crawl only if the argument purpose
 // is engine.Crawl.
-func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose engine.Purpose) (*session, error) {
-	opened, err := p.openEngine(ctx, backend, purpose)
+func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session, error) {
+	opened, err := p.openEngine(ctx, purpose)
 	if err != nil {
-		p.client.Close()
+		p.Close()
 		return nil, err
 	}
-	ses := &session{plan: p, backend: backend, engine: opened, dir: opened.Dir, changed: make(chan struct{}, 1)}
+	ses := &session{Plan: p, engine: opened, dir: opened.Dir, changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
 		err := opened.Close()
-		p.client.Close()
+		p.Close()
 		return err
 	})
 	if p.Redis == nil {
@@ -62,11 +61,11 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
 		SeedOrigins: purpose == engine.Steer,
-		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
+		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Settings.Worker,
 		Policy: policy.NewLive(p.policy).Load, Exact: p.exact, Memory: p.Memory, Archive: ses.archive(),
-		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
-		Rate: p.Rate, Bandwidth: p.Bandwidth, Grace: requestGrace(p.Grace),
-		Edges: ses.edges(), Fields: p.fields, Text: p.Text,
+		Concurrency: p.Settings.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
+		Rate: p.Settings.Rate, Bandwidth: p.Settings.Bandwidth, Grace: requestGrace(p.Settings.Grace),
+		Edges: ses.edges(), Fields: p.fields, Text: p.Settings.Text,
 		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})
 	if err != nil {
@@ -79,13 +78,13 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 // locks the directory for a moment. So if the directory is locked and no process runs
 // the crawl there, openEngine waits up to handoverTime. A process that wants to run the crawl
 // tries more often than those that only read, which otherwise could keep it waiting.
-func (p *plan) openEngine(ctx context.Context, backend engine.Backend, purpose engine.Purpose) (*engine.Engine, error) {
+func (p *Plan) openEngine(ctx context.Context, purpose engine.Purpose) (*engine.Engine, error) {
 	pause := 20 * time.Millisecond
 	if purpose == engine.Crawl {
 		pause = time.Millisecond
 	}
 	for begun := time.Now(); ; {
-		opened, err := backend.Open(ctx, p.engineConfig(), purpose)
+		opened, err := p.backend.Open(ctx, p.engineConfig(), purpose)
 		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > handoverTime {
 			return opened, err
 		}
@@ -120,21 +119,21 @@ func (ses *session) onPage() func(context.Context, *Page) error {
 
 // archive returns the archive of answers, or nil if none are kept.
 func (ses *session) archive() fetcher.Archive {
-	if ses.Records.Save == "none" || ses.engine.Archive == nil {
+	if ses.Settings.Save == "none" || ses.engine.Archive == nil {
 		return nil
 	}
-	return archive{ses.engine.Archive, ses.Records.Save == "all"}
+	return archive{ses.engine.Archive, ses.Settings.Save == "all"}
 }
 
 // edges returns the sink for links, or nil if links are not kept.
 func (ses *session) edges() record.EdgeSink {
-	if !ses.Records.Links {
+	if !ses.Settings.Links {
 		return nil
 	}
 	return ses.engine.Edges
 }
 
-// archive keeps the answers that Records.Save selects.
+// archive keeps the answers that Settings.Save selects.
 type archive struct {
 	*warc.Writer
 	all bool
@@ -151,6 +150,5 @@ func (a archive) WantsRobots() bool { return a.all }
 // requestGrace returns the part of the grace that requests under way can use. The rest is
 // for the steps after them: storing the results, the summary and closing the store.
 func requestGrace(grace time.Duration) time.Duration {
-	grace = max(grace, 0)
 	return grace - min(grace/4, 5*time.Second)
 }

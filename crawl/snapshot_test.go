@@ -15,13 +15,13 @@ import (
 // for this field.
 func TestSnapshotOfGrowingCrawl(t *testing.T) {
 	c := config(t, site(t))
-	c.MaxPages = 1
+	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	h := attach(t, c)
-	c.MaxPages = 0
-	c.Fields = []crawl.FieldGroup{{Fields: []string{"added_later=h1"}}}
+	c.Settings.MaxPages = 0
+	c.Settings.Fields = []crawl.FieldGroup{{Fields: []string{"added_later=h1"}}}
 	var csv bytes.Buffer
 	wanted := table.Table{Schema: table.Records(), Format: table.CSV}
 	err := h.Snapshot(t.Context(), crawl.Selection{Temp: t.TempDir()}, func(records iter.Seq2[[]byte, error]) error {

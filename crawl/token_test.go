@@ -38,7 +38,7 @@ func TestProductToken(t *testing.T) {
 	}
 
 	c := config(t, server.URL)
-	c.Agent, c.MaxPages = "archive/1.0 (test)", 1
+	c.Settings.Agent, c.Settings.MaxPages = "archive/1.0 (test)", 1
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -46,22 +46,25 @@ func TestProductToken(t *testing.T) {
 		t.Fatalf("first run: %d pages, agent %q", n, agent)
 	}
 
-	c.MaxPages = 2
+	c.Settings.MaxPages = 2
 	for _, other := range []func(*crawl.Config){
-		func(c *crawl.Config) { c.Agent = "guest/1.0" },
-		func(c *crawl.Config) { c.Agent = "crawler/1.0" },
-		func(c *crawl.Config) { c.Agent = ""; c.Requests.Headers = http.Header{"User-Agent": {"guest"}} },
+		func(c *crawl.Config) { c.Settings.Agent = "guest/1.0" },
+		func(c *crawl.Config) { c.Settings.Agent = "crawler/1.0" },
+		func(c *crawl.Config) {
+			c.Settings.Agent = crawl.DefaultSettings().Agent
+			c.Settings.Headers = http.Header{"User-Agent": {"guest"}}
+		},
 	} {
 		o := c
 		other(&o)
 		err := crawl.Run(t.Context(), o)
 		differs, is := errors.AsType[*frontier.SettingsError](err)
 		if !is || len(differs.Differ) != 1 || differs.Differ[0].Name != "product-token" {
-			t.Errorf("agent %q, headers %v: error %v, want that the product token differs", o.Agent, o.Requests.Headers, err)
+			t.Errorf("agent %q, headers %v: error %v, want that the product token differs", o.Settings.Agent, o.Settings.Headers, err)
 		}
 	}
 
-	c.Agent = ""
+	c.Settings.Agent = crawl.DefaultSettings().Agent
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,7 @@ func TestProductToken(t *testing.T) {
 		t.Errorf("second run: %d pages, agent %q, want archive with the version of the program", n, agent)
 	}
 
-	c.MaxPages, c.Agent = 0, "archive/2.0"
+	c.Settings.MaxPages, c.Settings.Agent = 0, "archive/2.0"
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

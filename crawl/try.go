@@ -20,7 +20,7 @@ import (
 // Trial is what a crawl would extract from one page.
 type Trial struct {
 	Record record.Record  // the part about the page; the part about the crawl is empty
-	Fields []fields.Found // the values of Config.Fields, or the reason why a field has none
+	Fields []fields.Found // the values of Settings.Fields, or the reason why a field has none
 }
 
 // ErrRobots reports that robots.txt forbids the page.
@@ -30,19 +30,19 @@ var ErrRobots = errors.New("crawl: robots.txt forbids the page")
 const maxTrialRedirects = 10
 
 // Try requests one page, as a crawl with config would, and returns what config
-// extracts from it. It obeys robots.txt, waits Fixed.Delay between its requests and
+// extracts from it. It obeys robots.txt, waits Settings.Delay between its requests and
 // follows redirects. It opens no crawl: Dir and Redis are ignored.
 func Try(ctx context.Context, config Config, url string) (*Trial, error) {
-	p, err := config.prepare(nil)
+	p, err := config.prepareNew()
 	if err != nil {
 		return nil, err
 	}
-	defer p.client.Close()
+	defer p.Close()
 	target, err := seed.Parse(p.canon, url)
 	if err != nil {
 		return nil, err
 	}
-	visit := trialVisit{plan: p}
+	visit := trialVisit{Plan: p}
 	spelling := target.String()
 	for range maxTrialRedirects {
 		answer, err := visit.page(ctx, target, spelling)
@@ -68,11 +68,11 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 // TryHTML is like Try, but body is the page and nothing is requested. The page's URL
 // selects its fields and is the base of relative references.
 func TryHTML(ctx context.Context, config Config, body []byte, url string) (*Trial, error) {
-	p, err := config.prepare(nil)
+	p, err := config.prepareNew()
 	if err != nil {
 		return nil, err
 	}
-	defer p.client.Close()
+	defer p.Close()
 	target, err := seed.Parse(p.canon, url)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func TryHTML(ctx context.Context, config Config, body []byte, url string) (*Tria
 
 // trialVisit makes the requests of a trial.
 type trialVisit struct {
-	*plan
+	*Plan
 	asked bool // a request was made
 }
 
@@ -114,7 +114,7 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string
 		}
 		meaning := robots.FromStatus(answer.Status)
 		next = answer.RedirectTo
-		rules := robots.Parse(answer.Body, robots.ProductToken(v.Agent))
+		rules := robots.Parse(answer.Body, robots.ProductToken(v.Settings.Agent))
 		answer.Release()
 		switch {
 		case meaning == robots.Found:
@@ -129,11 +129,11 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string
 	return true, nil
 }
 
-// get makes a request, at least Fixed.Delay after the previous one.
+// get makes a request, at least Settings.Delay after the previous one.
 func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Response, error) {
 	if v.asked {
 		select {
-		case <-time.After(max(v.Fixed.Delay, 0)):
+		case <-time.After(v.Settings.Delay):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -145,7 +145,7 @@ func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Respons
 // trial extracts the data that the config asks for. The argument answer is nil if the
 // page was not requested. As in a crawl, the work on the page is limited. If ctx ends during the
 // work, the error is its cause.
-func (p *plan) trial(ctx context.Context, body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
+func (p *Plan) trial(ctx context.Context, body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
 	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
 	r := &t.Record
 	if answer != nil {
@@ -167,7 +167,7 @@ func (p *plan) trial(ctx context.Context, body []byte, contentType string, url c
 		r.NotTaken = page.Lack.Mark()
 		r.Error = "the page has no document to take data from: " + page.Lack.String()
 	}
-	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Text, giveUp, r)
+	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Settings.Text, giveUp, r)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

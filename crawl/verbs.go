@@ -139,7 +139,7 @@ func (v verb[Q, A]) askOnce(ctx context.Context, h *Handle, question Q) (answer 
 			return v.perform(h.kept, ctx, question)
 		}
 	}
-	ses, err := openStored(ctx, h.location, h.backend, v.purpose, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, v.purpose)
 	if err != nil {
 		return answer, err
 	}

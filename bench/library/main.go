@@ -65,19 +65,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	default:
 		return look(ctx, where, args[0], stdout)
 	}
+	settings := crawl.DefaultSettings()
+	settings.Scope, settings.Delay, settings.Agent, settings.AllowPrivate = "any", *delay, "library/1.0", *private
 	config := crawl.Config{
-		Dir:    where.Dir,
-		Redis:  where.Redis,
-		Seeds:  flags.Args(),
-		Fixed:  crawl.Fixed{Scope: "any", Delay: *delay},
-		Agent:  "library/1.0",
-		Logger: slog.New(slog.NewTextHandler(stderr, nil)),
+		Dir:      where.Dir,
+		Redis:    where.Redis,
+		Seeds:    flags.Args(),
+		Settings: settings,
+		Logger:   slog.New(slog.NewTextHandler(stderr, nil)),
 		OnPage: func(_ context.Context, page *crawl.Page) error {
 			_, err := fmt.Fprintf(stdout, "%s\t%s\n", page.URL, page.Document().Find("title").Text())
 			return err
 		},
 	}
-	config.Requests.AllowPrivate = *private
 	return crawl.Run(ctx, config)
 }
 

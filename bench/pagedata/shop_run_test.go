@@ -61,12 +61,12 @@ func TestShop(t *testing.T) {
 	}))
 	defer server.Close()
 	var lines bytes.Buffer
+	s := crawl.DefaultSettings()
+	s.Fields, s.Delay, s.MaxCrawlDelay, s.HostConcurrency, s.MaxDepth, s.AllowPrivate = groups(), 0, 0, 8, 1, true
+	s.Exclude = []string{`/t\d/\d+/x|img|#`}
 	config := crawl.Config{
-		Dir: filepath.Join(t.TempDir(), "shop.crawl"), Seeds: []string{server.URL + "/"}, Fields: groups(),
-		Fixed:   crawl.Fixed{Delay: crawl.NoDelay, MaxCrawlDelay: crawl.NoDelay, HostConcurrency: 8, MaxDepth: 1, Exclude: []string{`/t\d/\d+/x|img|#`}},
-		Records: crawl.Records{Stream: &lines},
+		Dir: filepath.Join(t.TempDir(), "shop.crawl"), Seeds: []string{server.URL + "/"}, Settings: s, Stream: &lines,
 	}
-	config.Requests.AllowPrivate = true
 	if err := crawl.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

@@ -54,8 +54,8 @@ func TestInboxKilled(t *testing.T) {
 	site := treeSite(pages)
 	defer site.Close()
 	dir := filepath.Join(t.TempDir(), "site.crawl")
-	config := library.Config{Dir: dir, Seeds: []string{site.URL}, Fixed: library.Fixed{Delay: library.NoDelay}}
-	config.Requests.AllowPrivate = true
+	config := library.Config{Dir: dir, Seeds: []string{site.URL}, Settings: library.DefaultSettings()}
+	config.Settings.Delay, config.Settings.AllowPrivate = 0, true
 	if err := library.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

@@ -201,8 +201,8 @@ func TestOnPageProgram(t *testing.T) {
 			return err
 		},
 	}
-	config.Requests.AllowPrivate = true
-	config.Fixed.Delay = library.NoDelay
+	config.Settings = library.DefaultSettings()
+	config.Settings.Delay, config.Settings.AllowPrivate = 0, true
 	if err := library.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

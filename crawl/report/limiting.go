@@ -272,7 +272,7 @@ func (g Gauges) politeness() string {
 	if perSecond == 1 {
 		requests = "1 request/s"
 	}
-	why := g.Worker.Delay.String() + " between requests" // because of Config.Hosts, robots.txt or a slow host
+	why := g.Worker.Delay.String() + " between requests" // because of Settings.Hosts, robots.txt or a slow host
 	if g.Worker.Delay == g.DelayFlag {
 		why = "--delay " + g.Worker.Delay.String()
 	}

@@ -36,14 +36,17 @@ func (e *PortError) Error() string {
 	return fmt.Sprintf("port %d is %s and not requested (--allow-port %d)", e.Port, service, e.Port)
 }
 
-// CheckPort returns a *PortError for a port that belongs to a service other than the web,
-// unless Config.AllowPorts has it. An empty port means the default port of the scheme.
-func (c *Client) CheckPort(port string) error {
+// CheckPort is the function CheckPort for Config.AllowPorts.
+func (c *Client) CheckPort(port string) error { return CheckPort(port, c.config.AllowPorts) }
+
+// CheckPort returns a *PortError for a port that belongs to a service other than the web, unless it is
+// allowed. An empty port means the default port of the scheme.
+func CheckPort(port string, allowed []uint16) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return nil // empty, or not a valid port
 	}
-	if _, bad := badPorts[uint16(number)]; bad && !slices.Contains(c.config.AllowPorts, uint16(number)) {
+	if _, bad := badPorts[uint16(number)]; bad && !slices.Contains(allowed, uint16(number)) {
 		return &PortError{uint16(number)}
 	}
 	return nil

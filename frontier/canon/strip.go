@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"slices"
 	"bytes"
 	"errors"
 	"fmt"
@@ -24,6 +25,21 @@ func DefaultStrip() []string {
 		"phpsessid", "jsessionid", "aspsessionid*", "cfid", "cftoken", "oscsid", "zenid", "xtcsid",
 		"sid=16", "sessid=16", "session=16", "sessionid=16", "session_id=16", "s=32",
 	}
+}
+
+// StripList returns Options.StripParams for the names that a user gives: they are added to DefaultStrip, and
+// "-" turns DefaultStrip off.
+func StripList(names []string) []string {
+	strip := DefaultStrip()
+	if slices.Contains(names, "-") {
+		strip = []string{}
+	}
+	for _, name := range names {
+		if name != "-" {
+			strip = append(strip, name)
+		}
+	}
+	return strip
 }
 
 // pattern matches parameters by name, and by the form of their value.

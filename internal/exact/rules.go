@@ -302,6 +302,18 @@ func (r *Rules) Given() []Rule {
 	return given
 }
 
+// Texts returns the rules in the form that ParseTexts parses, with the names that they were given.
+func (r *Rules) Texts() []string {
+	texts := make([]string, len(r.rules))
+	for i, rule := range r.Given() {
+		texts[i] = rule.Text
+		if rule.Name != "" && rule.Name != rule.Text {
+			texts[i] = rule.Name + ": " + rule.Text
+		}
+	}
+	return texts
+}
+
 // String returns the rules in the form that ParseTexts parses, without names.
 func (r *Rules) String() string {
 	if len(r.rules) == 0 {

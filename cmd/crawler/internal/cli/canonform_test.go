@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
@@ -21,9 +22,9 @@ func TestCanonicalOptions(t *testing.T) {
 		{[]string{"--keep-param=utm_source", "--strip-param=a"}, "http://a.test/?utm_source=x&b=2"},
 		{[]string{"--sort-query"}, "http://a.test/?a=1&b=2"},
 	} {
-		var f formFlags
+		s := crawl.DefaultSettings()
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.addTo(set)
+		addRows(set, &s, formNames...)
 		for _, name := range formNames {
 			if set.Lookup(name) == nil {
 				t.Fatalf("no flag --%s", name)
@@ -32,7 +33,7 @@ func TestCanonicalOptions(t *testing.T) {
 		if err := set.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		form, err := canon.New(f.options())
+		form, err := canon.New(formOptions(&s))
 		if err != nil {
 			t.Fatal(err)
 		}

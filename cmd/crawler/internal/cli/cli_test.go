@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -139,12 +141,12 @@ func TestOrderOfFlagSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.crawl.Fixed.Delay.String() != "3s" || o.crawl.Retries != 2 || o.crawl.Requests.Timeout.String() != "7s" || len(o.crawl.Requests.Types) != 2 {
+	if o.settings.Delay.String() != "3s" || o.settings.Retries != 2 || o.settings.Timeout.String() != "7s" || len(o.settings.Types) != 2 {
 		t.Errorf("delay %v, retries %d, timeout %v, types %q; want 3s, 2, 7s and two types",
-			o.crawl.Fixed.Delay, o.crawl.Retries, o.crawl.Requests.Timeout, o.crawl.Requests.Types)
+			o.settings.Delay, o.settings.Retries, o.settings.Timeout, o.settings.Types)
 	}
-	if len(o.headers) != 1 {
-		t.Errorf("headers are %q, want one that contains the comma", o.headers)
+	if want := (http.Header{"A": {"b, c"}}); !reflect.DeepEqual(o.settings.Headers, want) {
+		t.Errorf("headers are %q, want %q", o.settings.Headers, want)
 	}
 	for name, want := range map[string]string{"delay": config + ":1", "retries": "CRAWLER_RETRIES", "timeout": fromFlag, "contact": ""} {
 		if l.from[name] != want {
@@ -170,7 +172,7 @@ func TestResumeLine(t *testing.T) {
 	}
 	r := &running{plan: &plan{options: o, layers: l, location: inDirectory(o.dirFlag)}}
 	r.allFed.Store(true)
-	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'DNT: 1'`
+	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'Dnt: 1'`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

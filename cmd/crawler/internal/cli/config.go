@@ -75,7 +75,7 @@ func (p *plan) effective() (all []effective) {
 			}
 		case "header":
 			var shown []string
-			for _, header := range p.headers {
+			for _, header := range f.Value.(pflag.SliceValue).GetSlice() {
 				text, _ := withoutSecret("header", header)
 				shown = append(shown, text)
 			}
@@ -83,7 +83,7 @@ func (p *plan) effective() (all []effective) {
 		case "events":
 			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			e.Value, _ = withoutSecret("proxy", p.options.crawl.Requests.Proxy)
+			e.Value, _ = withoutSecret("proxy", p.settings.Proxy)
 		}
 		all = append(all, e)
 	})
@@ -98,22 +98,24 @@ func (p *plan) print(s streams, asJSON bool) error {
 		flags[e.Name] = e
 		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, cmp.Or(e.Value, "-"), e.Source)
 	}
-	for _, h := range p.hosts {
+	for _, h := range p.settings.Hosts {
 		hosts = append(hosts, shownHost(&h))
 		fmt.Fprintf(&more, "hosts: %s\n", shownHost(&h))
 	}
-	for _, g := range p.groups {
-		groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
-		fmt.Fprintf(&more, "fields of %s: %s\n", cmp.Or(g.URL, "every page"), strings.Join(g.Fields, ", "))
+	for _, g := range p.settings.Fields {
+		if g.URL != "" { // the others are in the table
+			groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
+			fmt.Fprintf(&more, "fields of %s: %s\n", g.URL, strings.Join(g.Fields, ", "))
+		}
 	}
 	if asJSON {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
+		return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.crawl.Form()})
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "%s%scanonical form: %s\n", &table, &more, p.canon.Form())
+	_, err := fmt.Fprintf(s.out, "%s%scanonical form: %s\n", &table, &more, p.crawl.Form())
 	return err
 }

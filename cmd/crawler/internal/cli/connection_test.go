@@ -65,7 +65,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 		},
 		{
 			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "DNT: 1"},
-			line: "--redis redis://h --name n --dir w -H 'DNT: 1' --proxy http://p:1",
+			line: "--redis redis://h --name n --dir w -H 'Dnt: 1' --proxy http://p:1",
 			notes: []string{
 				"a part of --proxy is not shown: write the whole URL, or set CRAWLER_PROXY to it",
 				"the header Cookie is not shown: add it with -H again",

@@ -13,7 +13,6 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/seeds"
 	"github.com/bloomfrontier/crawler/events"
-	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -41,7 +40,7 @@ survive the loss of Redis.`,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		if p, err = o.resolve(cmd.Context(), cmd.Flags(), args); err == nil && p.stored == nil && len(args) == 0 && o.seeds == "" {
+		if p, err = o.resolve(cmd.Context(), cmd.Flags(), args); err == nil && p.crawl.New() && len(args) == 0 && o.seeds == "" {
 			err = usage(fmt.Errorf("%s, and no seeds: name a URL or --seeds FILE", p.missing()))
 		}
 		return err
@@ -56,13 +55,15 @@ survive the loss of Redis.`,
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	c := newConsole(s.err, p.quiet)
 	s.err = c
-	config, files, err := p.runConfig(ctx, s)
+	defer p.close()
+	config := &p.crawl.Config
+	files, err := p.openFiles(ctx, config, s)
 	if err != nil {
 		return usage(err)
 	}
 	defer func() { err = errors.Join(err, files.close()) }()
-	if p.stored == nil && p.seeds == "" {
-		if err := refuseAll(ctx, config, args); err != nil { // before a directory is created
+	if p.crawl.New() && p.seeds == "" {
+		if err := refuseAll(ctx, p.crawl, args); err != nil { // before a directory is created
 			return err
 		}
 	}
@@ -87,7 +88,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	config.Scarce, config.Cache = keeper.Scarce, memlimit.Cache(uint64(p.memory))
 	r := &running{plan: p, console: c, files: files, log: config.Logger, given: given}
 	config.Resume = r.resume
-	opened, err := crawl.Open(crash.WithSizes(ctx, p.sizes), config)
+	opened, err := p.crawl.Open(ctx)
 	if err != nil {
 		return p.explain(err)
 	}
@@ -113,11 +114,8 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	return r.exit(ctx, result)
 }
 
-// runConfig returns the config of a run, and the files to which the run appends.
-func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, files runFiles, err error) {
-	if config, err = p.config(); err != nil {
-		return config, files, err
-	}
+// openFiles opens the files to which a run appends, and adds them and the logger to the config.
+func (p *plan) openFiles(ctx context.Context, config *crawl.Config, s streams) (files runFiles, err error) {
 	level := p.logLevel
 	if p.quiet && (level == "info" || level == "debug") {
 		level = "warn"
@@ -125,28 +123,28 @@ func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, f
 	config.Logger = newLogger(s.err, level, p.logFormat)
 	crashAt(p.crashAt)
 	if files.refused, err = openRefusals(p.refused, p.Dir); err != nil {
-		return config, files, err
+		return files, err
 	}
 	config.OnRefused = files.refused.onRefused()
 	switch p.out {
 	case toFiles, "":
 	case "-":
-		config.Records.Stream = s.out
+		config.Stream = s.out
 	default:
 		if files.appended, err = openAppend(p.out, p.Dir); err != nil {
-			return config, files, errors.Join(fmt.Errorf("--out: %w", err), files.close())
+			return files, errors.Join(fmt.Errorf("--out: %w", err), files.close())
 		}
-		config.Records.Stream = files.appended
+		config.Stream = files.appended
 	}
 	if p.events.to == "" {
-		return config, files, nil
+		return files, nil
 	}
 	relay, err := p.events.config(ctx, s.out)
 	if err != nil {
-		return config, files, errors.Join(err, files.close())
+		return files, errors.Join(err, files.close())
 	}
 	config.Events, files.sink = &relay, relay.Sink
-	return config, files, nil
+	return files, nil
 }
 
 // runFiles are the outputs that the user has named for a run.
@@ -168,13 +166,9 @@ func (f *runFiles) close() error {
 }
 
 // refuseAll returns an error if every seed is refused.
-func refuseAll(ctx context.Context, config crawl.Config, seeds []string) error {
-	faults, err := config.CheckSeeds(ctx, seeds)
-	if err != nil {
-		return usage(err)
-	}
+func refuseAll(ctx context.Context, p *crawl.Plan, seeds []string) error {
 	var why []error
-	for _, fault := range faults {
+	for _, fault := range p.CheckSeeds(ctx, seeds) {
 		if fault == nil {
 			return nil
 		}

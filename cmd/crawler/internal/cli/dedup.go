@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -27,7 +29,7 @@ type dedupFlags struct {
 	config dedup.Config // complete after check
 	urls   human.Count
 	fpr    human.Rate
-	form   formFlags
+	form   crawl.Settings // only those of formNames
 	print  string
 
 	given func(flag string) bool
@@ -83,7 +85,8 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 	f.Var(&o.urls, "urls", "URLs that the filter is sized for; it grows beyond (fixed with --dir)")
 	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
 	f.BoolVar(&o.config.Exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
-	o.form.addTo(f)
+	o.form = crawl.DefaultSettings()
+	addRows(f, &o.form, formNames...)
 	f.StringVar(&o.config.Base, "base", "", "lines can be relative to `URL`: for logs of paths, https://example.org/")
 	restrict.Check(f, "base", func(text string) error {
 		c, err := canon.New(canon.Options{})
@@ -107,7 +110,7 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 func (o *dedupFlags) check() error {
 	var errs []error
 	cfg := &o.config
-	cfg.Canon, cfg.Canonical, cfg.SetBytes = o.form.options(), o.print == printCanonical, limitMemory
+	cfg.Canon, cfg.Canonical, cfg.SetBytes = formOptions(&o.form), o.print == printCanonical, limitMemory
 	if !cfg.Exact {
 		cfg.URLs, cfg.FPR = uint64(o.urls), float64(o.fpr)
 	} else if o.given("urls") || o.given("fpr") {

@@ -106,7 +106,7 @@ func (p *plan) checkDefaultDir() error {
 	if p.options.dirFlag != "" || p.seedsGiven == "" || p.Redis != nil {
 		return nil
 	}
-	if begun, known := p.stored[seedsSetting]; known && begun != p.seedsGiven {
+	if begun, known := p.crawl.StoredSeeds(); known && begun != p.seedsGiven {
 		return fmt.Errorf("%s was begun with other seeds: %s, not %s\n"+
 			"'%s' continues that crawl, and seeds given after it are added; another --dir begins another crawl",
 			p.Dir, begun, p.seedsGiven, p.command("crawl"))

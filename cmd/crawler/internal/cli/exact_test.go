@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // TestExactFlagFaults: the message about each fault of the flags for exact keys names the
@@ -48,24 +45,12 @@ func TestExactConfig(t *testing.T) {
 	if _, err := readLayers(t.Context(), flags, nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"seeds", "sitemaps", "gov: host=*.gov", "re=/a{1,2}/"}; !slices.Equal(o.exact.GetSlice(), want) {
-		t.Errorf("rules %q, want %q", o.exact.GetSlice(), want)
+	if want := []string{"seeds", "sitemaps", "gov: host=*.gov", "re=/a{1,2}/"}; !slices.Equal(o.settings.Exact, want) {
+		t.Errorf("rules %q, want %q", o.settings.Exact, want)
 	}
-	windows, err := o.parseWindows()
-	if err != nil || windows[4] != 24*time.Hour || windows[frontier.Exact] != 7*24*time.Hour {
-		t.Errorf("windows %v (%v), want 24h for class gov and 7d for seeds", windows, err)
-	}
-	rules, err := json.Marshal(o.exact.GetSlice()) // as package crawl stores it
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := new(options)
-	l, err := readLayers(t.Context(), crawlFlags(again), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.adopt(frontier.Settings{"exact": string(rules)}, "test"); err != nil || again.exact.Name(4) != "gov" {
-		t.Errorf("adopted rules %q (%v), want class gov among them", again.exact.GetSlice(), err)
+	slices.Sort(o.settings.Windows)
+	if want := []string{"gov=24h", "seeds=7d"}; !slices.Equal(o.settings.Windows, want) {
+		t.Errorf("windows %q, want %q", o.settings.Windows, want)
 	}
 	for _, wrong := range []string{"exact: {gov: [a]}", "exact: [[seeds]]", "exact: [{'a b': all}]", "exact: [{host=*.gov: gov}]", "window: {seeds: [1h]}", "exact: [seeds, seeds]"} {
 		if err := os.WriteFile(name, []byte(wrong), 0o644); err != nil {

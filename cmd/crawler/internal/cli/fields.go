@@ -11,15 +11,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 )
 
-// checkField returns an error for an invalid --field, with the position of the fault.
-func checkField(text string) error {
-	err := fields.Check(text)
-	if fault, is := errors.AsType[*fields.SyntaxError](err); is {
-		return fmt.Errorf("character %d: %s", fault.At, fault.Problem)
-	}
-	return err
-}
-
 // readFields reads the fields of the config file: a list of URL patterns, each with
 // its fields.
 func (l *layers) readFields(name string, node *yaml.Node) error {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/settings"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bloomfrontier/crawler/crawl"
@@ -70,8 +72,8 @@ func setHost(h *crawl.Host, key string, node *yaml.Node) (err error) {
 			return fmt.Errorf("delay is %q, want a duration of more than 0, such as 5s", node.Value)
 		}
 	case "concurrency":
-		if node.Decode(&h.Concurrency) != nil || h.Concurrency < 1 || h.Concurrency > maxHostConcurrency {
-			return fmt.Errorf("concurrency is %q, want 1 to %d", node.Value, maxHostConcurrency)
+		if node.Decode(&h.Concurrency) != nil || h.Concurrency < 1 || h.Concurrency > settings.MaxHostConcurrency {
+			return fmt.Errorf("concurrency is %q, want 1 to %d", node.Value, settings.MaxHostConcurrency)
 		}
 	case "budget":
 		var n human.Count

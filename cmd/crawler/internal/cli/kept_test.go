@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/crawl/settings"
 )
 
 // keptPage has the table of the flags by what a later run keeps of them.
@@ -33,9 +35,9 @@ func TestEveryFlagHasKeeping(t *testing.T) {
 			switch {
 			case slices.Contains(fixedNames, f.Name):
 				want = "fixed"
-			case slices.Contains(storedNames, f.Name):
+			case slices.Contains(laterNames, f.Name):
 				want = "crawl"
-			case slices.Contains(ownNames, f.Name):
+			case slices.Contains(hereNames, f.Name):
 				want = "directory"
 			}
 			if got := listed[f.Name]; got != want && !f.Hidden {
@@ -48,6 +50,13 @@ func TestEveryFlagHasKeeping(t *testing.T) {
 		t.Errorf("the page lists flags that crawl does not have: %q", slices.Sorted(maps.Keys(listed)))
 	}
 }
+
+// laterNames and hereNames are the names of the settings that a crawl in a directory keeps as defaults of later
+// runs, or may keep in Redis.
+var (
+	laterNames = settings.Names(func(row *settings.Row) bool { return row.In(false, false) == settings.Later })
+	hereNames  = settings.Names(func(row *settings.Row) bool { return row.Kept == settings.Here })
+)
 
 // laterValues has a value for each flag that is a default of later runs.
 var laterValues = map[string]string{
@@ -65,7 +74,7 @@ var laterValues = map[string]string{
 func TestBareCommandKeepsFlags(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a.crawl")
 	first := []string{"crawl", "--dir", dir, "--urls", "1000", "--max-time", "1ms", "http://a.test/"}
-	for _, name := range slices.Concat(storedNames, ownNames) {
+	for _, name := range slices.Concat(laterNames, hereNames) {
 		value, known := laterValues[name]
 		if !known {
 			t.Fatalf("the test has no value for --%s", name)
@@ -78,16 +87,13 @@ func TestBareCommandKeepsFlags(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	_, out, errs := run(t, "", "config", "--dir", dir)
-	for _, name := range slices.Concat(storedNames, ownNames) {
+	for _, name := range slices.Concat(laterNames, hereNames) {
 		value := laterValues[name]
 		source := "crawl.json"
-		if slices.Contains(ownNames, name) {
+		if slices.Contains(hereNames, name) {
 			source = "machine.json"
 		}
 		line := regexp.MustCompile(fmt.Sprintf(`(?m)^%s +\[?%s\]? +%s$`, name, regexp.QuoteMeta(value), source))
-		if name == "field" {
-			line = regexp.MustCompile(`(?m)^fields of every page: price=\.price$`)
-		}
 		if value != "" && !slices.Contains(sharedOnly, name) && !line.MatchString(out) {
 			t.Errorf("--%s=%s is not kept: %s%s", name, value, out, errs)
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/seeds"
-	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // layers are the flags of a crawl with the source of each value. The sources, from the
@@ -257,66 +254,6 @@ func texts(node *yaml.Node, separator string) (values []string, err error) {
 		values = append(values, more...)
 	}
 	return values, nil
-}
-
-// adopt sets flags from the settings of an existing crawl, except flags that already have
-// a value. The argument source names the place where the settings are stored.
-func (l *layers) adopt(stored frontier.Settings, source string) error {
-	_, _, ofPostgres := crawl.SettingNames()
-	errs := []error{l.adoptTexts(slices.Concat(fixedNames, ofPostgres, storedNames), stored, source)}
-	if text, ok := stored[hostsSetting]; ok && !l.hostsGiven {
-		if err := json.Unmarshal([]byte(text), &l.hosts); err != nil {
-			errs = append(errs, fmt.Errorf("%s: hosts: %w", source, err))
-		}
-	}
-	if text, ok := stored["field"]; ok && l.from["field"] == "" && l.groups == nil {
-		if err := json.Unmarshal([]byte(text), &l.groups); err != nil {
-			errs = append(errs, fmt.Errorf("%s: field: %w", source, err))
-		}
-	}
-	if token := stored[tokenSetting]; token != "" && token != robots.ProductToken(defaultAgent()) && stored["user-agent"] == "" {
-		errs = append(errs, l.set("user-agent", []string{token + "/" + version()}, source, source+": "+tokenSetting))
-	}
-	return errors.Join(errs...)
-}
-
-// adoptTexts sets the flags with these names to stored texts, except flags that already have a
-// value.
-func (l *layers) adoptTexts(names []string, stored map[string]string, source string) error {
-	var errs []error
-	for _, name := range names {
-		text, ok := stored[name]
-		if !ok || name == "field" { // fields can have patterns of URLs, which the flag cannot express
-			continue
-		}
-		values := []string{text}
-		if _, list := l.flags.Lookup(name).Value.(pflag.SliceValue); list {
-			if err := json.Unmarshal([]byte(text), &values); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %s: %w", source, name, err))
-				continue
-			}
-		}
-		if name == "user-agent" {
-			values = []string{crawl.AgentNow(text)}
-		}
-		errs = append(errs, l.set(name, values, source, source+": "+name))
-	}
-	return errors.Join(errs...)
-}
-
-// adoptOwn sets flags from the settings that a worker has stored in its own directory.
-func (l *layers) adoptOwn(ctx context.Context, p *plan) error {
-	if p.stored == nil {
-		return nil
-	}
-	own, err := crawl.StoredHere(ctx, p.location.Location)
-	if err != nil {
-		return p.explain(err)
-	}
-	if old := p.stored["allow-port"]; old != "" && old != "[]" && p.Redis == nil { // early versions stored it there
-		own = map[string]string{"allow-port": old}
-	}
-	return l.adoptTexts(ownNames, own, "machine.json")
 }
 
 // Names of stored settings that are not flags.

@@ -1,25 +1,19 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/netip"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/memlimit"
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -28,8 +22,7 @@ type plan struct {
 	*options
 	*layers
 	location
-	canon  *canon.Canonicalizer
-	stored frontier.Settings // nil means that the crawl does not exist yet
+	crawl *crawl.Plan // nil if the location is not known
 	// seedsGiven is the seedsText of the command line; empty means no seeds.
 	seedsGiven string
 	ending     ending // the deadline of a run that was stopped
@@ -51,17 +44,30 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		p.Postgres.NoMigrate = o.noMigrate
 	}
 	p.seedsGiven = seedsText(args, o.seeds)
-	if p.Dir != "" || p.Redis != nil {
-		if p.stored, err = crawl.Stored(ctx, p.location.Location); err != nil {
+	config := p.config()
+	if p.Dir == "" && p.Redis == nil {
+		errs = append(errs, p.faults(config.Validate()))
+	} else {
+		o.sizes.SaveRotateBytes = int64(o.saveRotate)
+		p.crawl, err = crawl.Prepare(crash.WithSizes(ctx, o.sizes), config)
+		if _, faulty := errors.AsType[*crawl.ConfigError](err); err != nil && !faulty {
 			return nil, p.explain(err)
 		}
-		errs = append(errs, l.adopt(p.stored, p.keeper()), l.adoptOwn(ctx, p), p.checkForm(), p.checkDefaultDir())
+		errs = append(errs, p.faults(err), p.adopt())
 	}
 	errs = slices.Concat(errs, []error{p.check()}, p.checkNeeds(), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
+		p.close()
 		return nil, usage(err)
 	}
 	return p, nil
+}
+
+// close releases the crawl.Plan.
+func (p *plan) close() {
+	if p.crawl != nil {
+		p.crawl.Close()
+	}
 }
 
 // where returns the location of the crawl.
@@ -75,36 +81,54 @@ func (o *options) where(args []string) (at location, err error) {
 	return at, nil
 }
 
-// check returns the faults that concern several options. Package restrict has already
+// adopt makes the flags show the settings of the crawl, and notes where those that this command line does not
+// set are from.
+func (p *plan) adopt() error {
+	if p.crawl == nil {
+		return nil
+	}
+	p.settings = p.crawl.Settings
+	for _, row := range settings.Rows() {
+		kept, found := p.crawl.Source(row.Name)
+		switch {
+		case found && kept == settings.Here:
+			p.from[row.Name] = "machine.json"
+		case found:
+			p.from[row.Name] = p.keeper()
+		}
+	}
+	return p.checkDefaultDir()
+}
+
+// faults returns the faults of a crawl.ConfigError, in the words of flags.
+func (p *plan) faults(err error) error {
+	config, is := errors.AsType[*crawl.ConfigError](err)
+	if !is {
+		return err
+	}
+	var errs []error
+	for _, fault := range config.Faults {
+		if memory, is := errors.AsType[*crawl.MemoryError](fault); is {
+			least := max(human.Bytes(memlimit.Least), human.Bytes((2*memory.Least+1<<20-1)>>20<<20))
+			fault = fmt.Errorf("%s is %s, want at least %s for one answer of --max-body, its document and all else", p.layers.where("memory"), &p.memory, &least)
+		} else if setting, is := errors.AsType[*settings.Error](fault); is {
+			fault = fmt.Errorf("%s: %w", p.layers.where(setting.Name), setting.Err)
+		}
+		errs = append(errs, fault)
+	}
+	return errors.Join(errs...)
+}
+
+// check returns the faults that concern several options. Package settings has already
 // checked each option alone.
 func (p *plan) check() error {
 	var errs []error
 	keep := func(err error) { errs = append(errs, err) }
-	if p.options.crawl.BackoffMax < p.options.crawl.Backoff {
-		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.options.crawl.BackoffMax, p.options.crawl.Backoff))
+	if p.settings.BackoffMax < p.settings.Backoff {
+		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.settings.BackoffMax, p.settings.Backoff))
 	}
-	var err error
-	p.canon, err = canon.New(p.canonOptions())
-	keep(err)
-	if _, err := p.parseWindows(); err != nil {
-		keep(fmt.Errorf("%s: %w", p.layers.where("window"), err))
-	}
-	config, err := p.config()
-	keep(err)
-	if err == nil {
-		err = config.Validate()
-	}
-	if memory, is := errors.AsType[*crawl.MemoryError](err); is || p.memory < memlimit.Least {
-		least := human.Bytes(memlimit.Least)
-		if is {
-			least = max(least, human.Bytes((2*memory.Least+1<<20-1)>>20<<20))
-		}
-		keep(fmt.Errorf("%s is %s, want at least %s for one answer of --max-body, its document and all else", p.layers.where("memory"), &p.memory, &least))
-	} else if p.canon != nil {
-		keep(err)
-	}
-	if most := crawl.MaxConcurrency(); p.options.crawl.Concurrency > most {
-		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
+	if most := crawl.MaxConcurrency(); p.settings.Concurrency > most {
+		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.settings.Concurrency, most))
 	}
 	if p.events.to == "-" && p.out == "-" {
 		keep(errors.New("--out - and --events - both write to stdout: want one of them"))
@@ -112,48 +136,18 @@ func (p *plan) check() error {
 	return errors.Join(errs...)
 }
 
-// config returns the config of the crawl. It contains the values that flags set directly,
-// the location, and the values that are parsed from texts of flags.
-func (p *plan) config() (crawl.Config, error) {
-	c := p.options.crawl
-	c.Dir, c.Redis, c.Postgres = p.Dir, p.Redis, p.Postgres
-	c.SeedsText, c.Hosts = p.seedsGiven, append([]crawl.Host{}, p.hosts...)
-	c.Fixed.Exact = p.options.exact.GetSlice()
-	c.Fixed.StripParams, c.Fixed.KeepParams, c.Fixed.SortQuery = slices.Clone(p.form.Strip), slices.Clone(p.form.Keep), crawl.Off
-	if p.form.Sort {
-		c.Fixed.SortQuery = crawl.On
+// config returns the config of the crawl.
+func (p *plan) config() crawl.Config {
+	s := p.settings
+	given := slices.Collect(maps.Keys(p.from))
+	if p.hostsGiven {
+		s.Hosts, given = p.hosts, append(given, hostsSetting)
 	}
-	c.Memory = int64(p.memory) / 2
-	// The value 0 of these flags means none. The value 0 of their fields means the default.
-	c.MaxExternal = cmp.Or(c.MaxExternal, crawl.NoLimit)
-	c.Retries, c.DeadAfter = cmp.Or(c.Retries, crawl.NoLimit), cmp.Or(c.DeadAfter, crawl.NoLimit)
-	c.Grace, c.Requests.MinRate = cmp.Or(c.Grace, crawl.NoDelay), cmp.Or(c.Requests.MinRate, get.NoMinRate)
-	c.Fields = append([]crawl.FieldGroup{{Fields: p.fields}}, p.groups...)
-	c.Requests.Headers = make(http.Header)
-	for _, text := range p.headers {
-		name, content, _ := strings.Cut(text, ":")
-		c.Requests.Headers.Add(strings.TrimSpace(name), strings.TrimSpace(content))
+	if p.groups != nil {
+		s.Fields, given = append(slices.Clip(s.Fields), p.groups...), append(given, "field")
 	}
-	var errs []error
-	for _, text := range p.connectTo {
-		rule, err := get.ParseConnectTo(text)
-		errs = append(errs, err)
-		c.Requests.ConnectTo = append(c.Requests.ConnectTo, rule)
+	return crawl.Config{
+		Dir: p.Dir, Redis: p.Redis, Postgres: p.Postgres, SeedsText: p.seedsGiven,
+		Settings: s, Given: given, Anyway: p.anyway, Memory: int64(p.memory) / 2,
 	}
-	for _, text := range p.allowNet {
-		prefix, err := netip.ParsePrefix(text)
-		errs = append(errs, err)
-		c.Requests.AllowNet = append(c.Requests.AllowNet, prefix)
-	}
-	c.Requests.InsecureHosts = nil
-	for _, pattern := range p.options.crawl.Requests.InsecureHosts {
-		c.Requests.InsecureHosts = append(c.Requests.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
-	}
-	for _, text := range p.allowPort {
-		port, err := strconv.ParseUint(text, 10, 16)
-		errs = append(errs, err)
-		c.Requests.AllowPorts = append(c.Requests.AllowPorts, uint16(port))
-	}
-	c.Given = slices.Collect(maps.Keys(p.from))
-	return c, errors.Join(errs...)
 }

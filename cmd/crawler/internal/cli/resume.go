@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bloomfrontier/crawler/crawl/settings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/crawl"
@@ -37,8 +39,8 @@ func (r *running) resumeLine(end fetcher.End) string {
 		if list, is := f.Value.(pflag.SliceValue); is {
 			texts = list.GetSlice()
 		} else if f.Name == "max-pages" && end == fetcher.Limit {
-			twice := limit(2 * r.options.crawl.MaxPages)
-			texts = []string{twice.String()}
+			twice := &crawl.Settings{MaxPages: 2 * r.settings.MaxPages}
+			texts = []string{settings.Find("max-pages").Value(twice).String()}
 		}
 		for _, text := range texts {
 			shown, secret := withoutSecret(f.Name, text)
@@ -69,12 +71,12 @@ func (r *running) resumeLine(end fetcher.End) string {
 // contain.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
-	for _, url := range [][2]string{{"proxy", r.options.crawl.Requests.Proxy}, {"events", r.events.to}} {
+	for _, url := range [][2]string{{"proxy", r.settings.Proxy}, {"events", r.events.to}} {
 		if _, secret := withoutSecret(url[0], url[1]); secret && r.from[url[0]] == fromFlag {
 			notes = append(notes, secretNote(url[0]))
 		}
 	}
-	for _, header := range r.headers {
+	for _, header := range settings.Find("header").Value(&r.settings).(pflag.SliceValue).GetSlice() {
 		if _, secret := withoutSecret("header", header); secret && r.from["header"] == fromFlag {
 			name, _, _ := strings.Cut(header, ":")
 			notes = append(notes, "the header "+strings.TrimSpace(name)+" is not shown: add it with -H again")

@@ -192,10 +192,10 @@ func startProfile(name string) (stop func(), err error) {
 // announce prints which crawl begins or is resumed, and warnings about its settings.
 func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
-	if r.options.crawl.Fixed.Robots == "ignore" {
+	if r.settings.Robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
-	if insecure := r.options.crawl.Requests.InsecureHosts; len(insecure) > 0 {
+	if insecure := r.settings.InsecureHosts; len(insecure) > 0 {
 		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
 			strings.Join(insecure, ", "))
 	}
@@ -210,7 +210,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	if where != r.dir {
 		where += ", records in " + r.dir
 	}
-	if r.stored == nil {
+	if r.crawl.New() {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
 		return nil
 	}
@@ -242,7 +242,7 @@ func (r *running) announcePrivate(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "sent to the origins of seeds only: %s; 'hosts:' in the config file names headers for others\n", strings.Join(names, ", "))
-	if r.stored != nil && r.options.seeds == "" && r.flags.NArg() == 0 {
+	if !r.crawl.New() && r.options.seeds == "" && r.flags.NArg() == 0 {
 		fmt.Fprintln(w, "these origins are those of the seeds of runs with such headers: if the seeds were named in others, name them again")
 	}
 }
@@ -259,12 +259,12 @@ func (r *running) followStop() (cancel func()) {
 	followers.Go(func() {
 		select {
 		case <-r.Stopping():
-			r.ending.begin(r.options.crawl.Grace)
+			r.ending.begin(r.settings.Grace)
 		case <-quit:
 			return
 		}
 		if r.StoppedBy() != crawl.ErrTimeOver {
-			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.options.crawl.Grace)
+			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.settings.Grace)
 		}
 	})
 	followers.Go(func() {

@@ -112,9 +112,6 @@ func (f *sharedFlags) checkCA() error {
 // sharedOnly are flags of crawl that need --redis.
 var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 
-// maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
-const maxPartitions = 16384
-
 // checkNeeds returns an error for each given flag that needs another flag, if that other
 // flag is not given.
 func (p *plan) checkNeeds() (errs []error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/bloomfrontier/crawler/crawl/settings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,7 +46,7 @@ and --config FILE.`,
 	shown := []section{{title: "The page and the answer", flags: own}}
 	for _, sec := range o.newFlags() {
 		switch sec.title {
-		case dataSection, requestSection:
+		case settings.Data, settings.Requests:
 			shown = append(shown, sec)
 		default: // the config file can contain other flags of a crawl
 			cmd.Flags().AddFlagSet(sec.flags)
@@ -70,28 +73,32 @@ func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.T
 	if err != nil {
 		return nil, usage(err)
 	}
-	config, err := (&plan{options: o, layers: l}).config()
-	if err == nil {
-		err = config.Validate()
-	}
-	if err != nil {
-		return nil, usage(err)
-	}
-	if len(config.Fields) == 1 && len(o.fields) == 0 && !config.Text {
+	p := &plan{options: o, layers: l}
+	config := p.config()
+	if len(config.Settings.Fields) == 0 && !config.Settings.Text {
 		return nil, usage(errors.New("nothing is asked for: name a --field, or --text"))
 	}
+	t, err := p.tryPage(cmd.Context(), config, page, url, s)
+	if _, faulty := errors.AsType[*crawl.ConfigError](err); faulty {
+		err = usage(p.faults(err))
+	}
+	return t, err
+}
+
+// tryPage extracts data from a page: stdin, a file or a URL.
+func (*plan) tryPage(ctx context.Context, config crawl.Config, page, url string, s streams) (_ *crawl.Trial, err error) {
 	var body []byte
 	if page == "-" {
-		body, err = io.ReadAll(seeds.Interruptible(cmd.Context(), s.in))
+		body, err = io.ReadAll(seeds.Interruptible(ctx, s.in))
 	} else if _, missing := os.Stat(page); missing == nil {
-		body, err = seeds.ReadFile(cmd.Context(), page)
+		body, err = seeds.ReadFile(ctx, page)
 	} else {
-		return crawl.Try(cmd.Context(), config, page)
+		return crawl.Try(ctx, config, page)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return crawl.TryHTML(cmd.Context(), config, body, url)
+	return crawl.TryHTML(ctx, config, body, url)
 }
 
 // trialJSON returns the value that --json prints: parts of the record, and the reasons

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -31,53 +32,53 @@ func setEvery(t *testing.T, c *Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Agent, c.Contact, c.Text, c.CAFile = "archive/1.0 (test)", "me@a.test", true, ca
-	c.Records = Records{RotateBytes: 1 << 20, Compress: true, Save: "html", Links: true}
-	c.Fields = []FieldGroup{{Fields: []string{"price=.price"}}, {URL: "/p/", Fields: []string{"name=h1"}}}
-	c.Rate, c.Bandwidth, c.Backoff, c.BackoffMax, c.DeadAfter = 12.5, 1<<20, 2*time.Second, time.Minute, 9
-	c.Retries, c.MaxQueued, c.Wait = -1, 5000, 1
-	c.CheckExternal, c.MaxExternal = true, 500
-	c.Requests = get.Config{
-		Headers: http.Header{"Accept-Language": {"de"}}, Types: []string{"*"}, Timeout: 5 * time.Second, HeaderTimeout: 4 * time.Second,
-		MinRate: get.NoMinRate, MaxBodyBytes: 1 << 20,
-		ConnectTo: []get.Rule{rule}, AllowPrivate: true, Proxy: "http://proxy.machine.test:3128", DNS: "127.0.0.99",
-		AllowNet: []netip.Prefix{netip.MustParsePrefix("10.99.0.0/16")}, AllowPorts: []uint16{6379}, InsecureHosts: []string{"*.insecure.machine.test"},
-	}
+	s := &c.Settings
+	s.Agent, s.Contact, s.Text, s.CAFile = "archive/1.0 (test)", "me@a.test", true, ca
+	s.RotateBytes, s.Compress, s.Save, s.Links = 1<<20, true, "html", true
+	s.Fields = []FieldGroup{{Fields: []string{"price=.price"}}, {URL: "/p/", Fields: []string{"name=h1"}}}
+	s.Rate, s.Bandwidth, s.Backoff, s.BackoffMax, s.DeadAfter = 12.5, 1<<20, 2*time.Second, time.Minute, 9
+	s.Retries, s.MaxQueued, s.RedisWait = 0, 5000, 1
+	s.CheckExternal, s.MaxExternal = true, 500
+	s.Headers, s.Types, s.Timeout, s.HeaderTimeout = http.Header{"Accept-Language": {"de"}}, []string{"*"}, 5*time.Second, 4*time.Second
+	s.MinRate, s.MaxBody = 0, 1<<20
+	s.ConnectTo, s.AllowPrivate, s.Proxy, s.DNS = []get.Rule{rule}, true, "http://proxy.machine.test:3128", "127.0.0.99"
+	s.AllowNet, s.AllowPorts, s.InsecureHosts = []netip.Prefix{netip.MustParsePrefix("10.99.0.0/16")}, []uint16{6379}, []string{"*.insecure.machine.test"}
 	if c.Redis == nil {
-		c.Fixed.Windows = []string{"seeds=24h"}
+		s.Windows = []string{"seeds=24h"}
 	}
 }
 
 var machineTexts = []string{"machine", "127.0.0.99", "10.99.0.0", "6379"}
 
 // openOnce opens a crawl and closes it again. It returns the settings with which the crawl was open.
-func openOnce(t *testing.T, c Config) (*Config, []Override) {
+func openOnce(t *testing.T, c Config) (*Settings, []Override) {
 	t.Helper()
 	opened, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, overrides := opened.ses.Config, opened.Overrides()
+	settings, overrides := opened.ses.Settings, opened.Overrides()
 	if err := opened.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return &config, overrides
+	return &settings, overrides
 }
 
 // eachStore calls test for a crawl in each kind of store. The Config names a new crawl.
 func eachStore(t *testing.T, test func(t *testing.T, c Config)) {
-	fixed := Fixed{FilterCapacity: 1000, Partitions: 2}
-	t.Run("dir", func(t *testing.T) { test(t, Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Fixed: fixed}) })
+	fixed := small()
+	fixed.Partitions = 2
+	t.Run("dir", func(t *testing.T) { test(t, Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: fixed}) })
 	t.Run("redis", func(t *testing.T) {
 		redis := &Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "defaults"}
-		test(t, Config{Dir: filepath.Join(t.TempDir(), "w"), Redis: redis, Fixed: fixed})
+		test(t, Config{Dir: filepath.Join(t.TempDir(), "w"), Redis: redis, Settings: fixed})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		redis := &Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "defaults"}
 		rows := fixed
 		rows.Sink = sinkPostgres
 		postgres := &Postgres{URL: servers.Postgres(t, servers.PostgresOptions{}).DSN()}
-		test(t, Config{Dir: filepath.Join(t.TempDir(), "w"), Redis: redis, Postgres: postgres, Fixed: rows})
+		test(t, Config{Dir: filepath.Join(t.TempDir(), "w"), Redis: redis, Postgres: postgres, Settings: rows})
 	})
 }
 
@@ -92,21 +93,20 @@ func TestLaterRunHasDefaults(t *testing.T) {
 	eachStore(t, func(t *testing.T, c Config) {
 		setEvery(t, &c)
 		if c.Postgres != nil {
-			c.Records.Links = false // such a crawl keeps none
+			c.Settings.Links = false // such a crawl keeps none
 		}
 		openOnce(t, c)
 		again, overrides := openOnce(t, bare(c))
 		if len(overrides) > 0 {
 			t.Errorf("a run without settings overrides %v", overrides)
 		}
-		want := slices.Concat(c.defaults(), c.guards())
-		for i, s := range slices.Concat(again.defaults(), again.guards()) {
-			expected := want[i].value.String()
-			if s.name == agentSetting {
+		for _, row := range kept(c) {
+			expected := row.Value(&c.Settings).Stored()
+			if row.Name == agentSetting {
 				expected = "archive/" + Version() + " (test)"
 			}
-			if got := s.value.String(); got != expected || got == s.def && s.name != "links" {
-				t.Errorf("%s is %q in the second run, want %q", s.name, got, expected)
+			if got := row.Value(again).Stored(); got != expected || got == defaultText(row) && row.Name != "links" {
+				t.Errorf("%s is %q in the second run, want %q", row.Name, got, expected)
 			}
 		}
 		if c.Redis == nil {
@@ -129,7 +129,8 @@ func TestLaterRunHasDefaults(t *testing.T) {
 		other.Dir = filepath.Join(t.TempDir(), "other")
 		_, err = Open(t.Context(), other)
 		missing, is := errors.AsType[*MissingError](err)
-		if _, own := DefaultNames(); !is || !slices.Equal(missing.Flags, own) {
+		own := settings.Names(func(row *settings.Row) bool { return row.Kept == settings.Here })
+		if !is || !slices.Equal(missing.Flags, own) {
 			t.Fatalf("a worker in another directory: error %v, want a MissingError with %q", err, own)
 		}
 		if _, err := os.Stat(other.Dir); err == nil {
@@ -137,16 +138,16 @@ func TestLaterRunHasDefaults(t *testing.T) {
 		}
 		other.Anyway = true
 		second, _ := openOnce(t, other)
-		if !second.Text || second.Contact != c.Contact || second.Requests.AllowPrivate || second.Requests.DNS != "" {
-			t.Errorf("with Anyway: Text %t, Contact %q, AllowPrivate %t, DNS %q", second.Text, second.Contact, second.Requests.AllowPrivate, second.Requests.DNS)
+		if !second.Text || second.Contact != c.Settings.Contact || second.AllowPrivate || second.DNS != "" {
+			t.Errorf("with Anyway: Text %t, Contact %q, AllowPrivate %t, DNS %q", second.Text, second.Contact, second.AllowPrivate, second.DNS)
 		}
 		// What such a worker is given once is stored in its directory.
 		other.Anyway = false
-		other.Requests, other.CAFile = c.Requests, c.CAFile
+		other.Settings = c.Settings
 		openOnce(t, other)
-		other.Requests, other.CAFile = get.Config{}, ""
-		if third, _ := openOnce(t, other); !third.Requests.AllowPrivate || third.Requests.DNS != c.Requests.DNS {
-			t.Errorf("the guards that were given once: AllowPrivate %t, DNS %q", third.Requests.AllowPrivate, third.Requests.DNS)
+		other.Settings = Settings{}
+		if third, _ := openOnce(t, other); !third.AllowPrivate || third.DNS != c.Settings.DNS {
+			t.Errorf("the guards that were given once: AllowPrivate %t, DNS %q", third.AllowPrivate, third.DNS)
 		}
 	})
 }
@@ -154,53 +155,52 @@ func TestLaterRunHasDefaults(t *testing.T) {
 // TestOverrideDefaults: a run can turn each setting off, and says so. The next run has the stored
 // value again.
 func TestOverrideDefaults(t *testing.T) {
-	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Fixed: Fixed{FilterCapacity: 1000}}
+	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: small()}
 	setEvery(t, &c)
 	first, _ := openOnce(t, c)
-	stored := slices.Concat(first.defaults(), first.guards())
-	for i, s := range stored {
-		if s.name == agentSetting { // it cannot be empty
+	for _, row := range kept(c) {
+		if row.Name == agentSetting { // it cannot be empty
 			continue
 		}
 		off := bare(c)
-		off.Given = []string{s.name}
+		off.Given = []string{row.Name}
 		run, overrides := openOnce(t, off)
-		now := slices.Concat(run.defaults(), run.guards())
-		if got := now[i].value.String(); got != "" && got != s.def {
-			t.Errorf("%s is %q although the run turns it off", s.name, got)
+		if got := row.Value(run).Stored(); got != row.Default {
+			t.Errorf("%s is %q although the run turns it off", row.Name, got)
 		}
-		if len(overrides) != 1 || overrides[0].Name != s.name || overrides[0].Given != s.def {
-			t.Errorf("%s: overrides %+v, want %q instead of %q", s.name, overrides, s.def, s.value)
+		if len(overrides) != 1 || overrides[0].Name != row.Name || overrides[0].Given != row.Default {
+			t.Errorf("%s: overrides %+v, want %q instead of %q", row.Name, overrides, row.Default, row.Value(first).Stored())
 		}
-		for j, other := range now {
-			if got, want := other.value.String(), stored[j].value.String(); j != i && got != want && other.name != agentSetting {
-				t.Errorf("turning off %s changes %s to %q", s.name, other.name, got)
+		for _, other := range kept(c) {
+			if got, want := other.Value(run).Stored(), other.Value(first).Stored(); other != row && got != want && other.Name != agentSetting {
+				t.Errorf("turning off %s changes %s to %q", row.Name, other.Name, got)
 			}
 		}
 	}
 	last, _ := openOnce(t, bare(c))
-	for i, s := range slices.Concat(last.defaults(), last.guards()) {
-		if got := s.value.String(); got != stored[i].value.String() && s.name != agentSetting {
-			t.Errorf("after the runs that turned settings off, %s is %q", s.name, got)
+	for _, row := range kept(c) {
+		if got := row.Value(last).Stored(); got != row.Value(first).Stored() && row.Name != agentSetting {
+			t.Errorf("after the runs that turned settings off, %s is %q", row.Name, got)
 		}
 	}
 	other := bare(c)
-	other.Requests.Headers = http.Header{"From": {"me"}}
+	other.Settings = DefaultSettings()
+	other.Settings.Headers = http.Header{"From": {"me"}}
 	run, _ := openOnce(t, other)
-	if got := fmt.Sprint(run.Requests.Headers); got != "map[Accept-Language:[de] From:[me]]" {
+	if got := fmt.Sprint(run.Headers); got != "map[Accept-Language:[de] From:[me]]" {
 		t.Errorf("with another header, the headers are %s", got)
 	}
-	if len(other.Requests.Headers) != 1 {
-		t.Errorf("the headers of the caller became %v", other.Requests.Headers)
+	if len(other.Settings.Headers) != 1 {
+		t.Errorf("the headers of the caller became %v", other.Settings.Headers)
 	}
 }
 
 // TestSecretsAreNotStored: a run without a secret of the first run names it and stops. No file of
 // the crawl has the secret.
 func TestSecretsAreNotStored(t *testing.T) {
-	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Fixed: Fixed{FilterCapacity: 1000}}
-	c.Requests = get.Config{Proxy: "http://me:hush@proxy.test:1", Headers: http.Header{"Cookie": {"hush"}, "X-Key": {"hush"}}}
-	c.Hosts = []Host{{Pattern: "*.a.test", Headers: map[string]string{"Authorization": "hush"}}}
+	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: small()}
+	c.Settings.Proxy, c.Settings.Headers = "http://me:hush@proxy.test:1", http.Header{"Cookie": {"hush"}, "X-Key": {"hush"}}
+	c.Settings.Hosts = []Host{{Pattern: "*.a.test", Headers: map[string]string{"Authorization": "hush"}}}
 	openOnce(t, c)
 	_, err := Open(t.Context(), bare(c))
 	missing, is := errors.AsType[*MissingError](err)
@@ -226,14 +226,23 @@ const engineFile = "crawl.json"
 // and no defaults, goes on. In Redis, the ports are not taken from the store.
 func TestDefaultsOfOldCrawls(t *testing.T) {
 	old := map[string]string{portsSetting: `["25"]`, tokenSetting: "archive"}
-	c := Config{Dir: "d"}
-	overrides, err := c.adopt(old, nil)
-	if err != nil || !slices.Equal(c.Requests.AllowPorts, []uint16{25}) || c.Agent != "archive/"+Version() || len(overrides) > 0 {
-		t.Errorf("ports %v, agent %q, overrides %v, error %v", c.Requests.AllowPorts, c.Agent, overrides, err)
+	p := planned(t, Config{Dir: "d"}, old, nil)
+	if !slices.Equal(p.Settings.AllowPorts, []uint16{25}) || p.Settings.Agent != "archive/"+Version() || len(p.overrides) > 0 || p.missing != nil {
+		t.Errorf("ports %v, agent %q, overrides %v, missing %v", p.Settings.AllowPorts, p.Settings.Agent, p.overrides, p.missing)
 	}
-	c = Config{Redis: &Redis{URL: "redis://h", Name: "n"}}
-	_, err = c.adopt(old, nil)
-	if missing, is := errors.AsType[*MissingError](err); !is || !slices.Equal(missing.Flags, []string{portsSetting}) || c.Requests.AllowPorts != nil {
-		t.Errorf("in Redis: ports %v, error %v; want a MissingError", c.Requests.AllowPorts, err)
+	p = planned(t, Config{Redis: &Redis{URL: "redis://h", Name: "n"}}, old, nil)
+	missing, is := errors.AsType[*MissingError](p.missing)
+	if !is || !slices.Equal(missing.Flags, []string{portsSetting}) || p.Settings.AllowPorts != nil {
+		t.Errorf("in Redis: ports %v, error %v; want a MissingError", p.Settings.AllowPorts, p.missing)
 	}
+}
+
+// kept returns the rows of the settings that are defaults of later runs.
+func kept(c Config) (rows []*settings.Row) {
+	for _, row := range settings.Rows() {
+		if in := row.In(c.Redis != nil, c.Postgres != nil); in == settings.Later || in == settings.Here {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }

@@ -1,0 +1,388 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/trap"
+)
+
+// Plan is what a run of a crawl would do: its settings, combined with the stored ones, and what is parsed
+// from them. Prepare makes it. A Plan is not safe for concurrent use.
+type Plan struct {
+	// Config is the Config of the run. Its Settings are the combined ones. What is called in the
+	// run (OnPage, Events, Logger and so on) can be set until Open; all else must not be changed.
+	Config
+
+	backend   engine.Backend
+	stored    frontier.Settings        // nil means a new crawl
+	sources   map[string]settings.Kept // where values that the run does not set are from
+	overrides []Override
+	missing   error // a *MissingError, or nil
+	sizes     crash.Sizes
+
+	// identity: what is fixed when the crawl is created
+	canon  *canon.Canonicalizer
+	exact  *exact.Rules
+	window exact.Windows
+	// policy: what could change while the crawl runs
+	rules  follow.Rules
+	policy *policy.Policy // with which the run begins
+	// run: what concerns this process
+	fields *fields.Rules
+	client *get.Client // nil if no request is made
+}
+
+// ConfigError reports faults of a Config. One that concerns a setting is a *settings.Error.
+type ConfigError struct{ Faults []error }
+
+// Error implements error. It has one line for each fault.
+func (e *ConfigError) Error() string { return errors.Join(e.Faults...).Error() }
+
+// Unwrap returns the faults.
+func (e *ConfigError) Unwrap() []error { return e.Faults }
+
+// MemoryError reports a Config.Memory that cannot hold one answer and its
+// document.
+type MemoryError struct{ Memory, Least int64 } // bytes
+
+// Error implements error.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("crawl: Memory is %d bytes, want at least %d for one answer and its document", e.Memory, e.Least)
+}
+
+const (
+	defaultMemory = 128 << 20
+	defaultGrace  = 30 * time.Second
+)
+
+// Prepare reads the stored settings of the crawl that config names, combines them with those of config, and
+// checks and parses the result. It creates nothing.
+//
+// If the error is a *ConfigError, it names every fault, and the Plan can show the settings that have none, but cannot be
+// opened. Close ends the Plan, unless Open has opened it.
+func Prepare(ctx context.Context, config Config) (*Plan, error) {
+	backend, err := config.Location().backend()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := backend.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var own frontier.Settings
+	if stored != nil {
+		if own, err = ownSettings(ctx, backend); err != nil {
+			return nil, err
+		}
+	}
+	p := newPlan(config, stored)
+	p.backend = backend
+	p.sizes = crash.SizesOf(ctx)
+	return p, p.complete(own)
+}
+
+// complete combines the settings with the stored ones, parses them and makes the client. The error is a
+// *ConfigError. Then the settings are still combined, except those with faults.
+func (p *Plan) complete(own frontier.Settings) error {
+	errs := slices.Concat(p.merge(own), p.parse(), []error{p.newClient()})
+	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) > 0 {
+		return &ConfigError{errs}
+	}
+	return nil
+}
+
+// newPlan returns a Plan with the settings of this run.
+func newPlan(config Config, stored frontier.Settings) *Plan {
+	if reflect.ValueOf(config.Settings).IsZero() {
+		config.Settings = DefaultSettings()
+	}
+	return &Plan{Config: config, stored: stored, sources: make(map[string]settings.Kept)}
+}
+
+// prepareNew returns the Plan of a new crawl. It does not look whether there is one.
+func (c Config) prepareNew() (*Plan, error) {
+	p := newPlan(c, nil)
+	if err := p.complete(nil); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Validate returns every fault of c that can be found without opening anything.
+func (c Config) Validate() error {
+	p, err := c.prepareNew()
+	if err == nil {
+		p.Close()
+	}
+	return err
+}
+
+// Close releases what Prepare has made. It does nothing after Open.
+func (p *Plan) Close() {
+	if p != nil && p.client != nil {
+		p.client.Close()
+	}
+}
+
+// New reports whether the crawl does not exist yet.
+func (p *Plan) New() bool { return p.stored == nil }
+
+// StoredSeeds returns the description of the seeds with which the crawl was created, if it has one.
+func (p *Plan) StoredSeeds() (text string, found bool) {
+	text, found = p.stored[seedsSetting]
+	return text, found
+}
+
+// Form returns the canonical form of the crawl's URLs.
+func (p *Plan) Form() string { return p.canon.Form() }
+
+// Source returns where the value of a setting is from, if the run does not set it: settings.Fixed or Later for
+// the crawl, settings.Here for this process's own directory. The result is false if it is the default or
+// set by the run.
+func (p *Plan) Source(name string) (kept settings.Kept, found bool) {
+	kept, found = p.sources[name]
+	return kept, found
+}
+
+// parse checks the settings, and parses those that have a form of their own.
+func (p *Plan) parse() []error {
+	s := &p.Settings
+	errs := s.Check()
+	p.Memory = cmp.Or(p.Memory, defaultMemory)
+	if s.CDC && s.Sink != sinkPostgres {
+		errs = append(errs, errors.New("crawl: Settings.CDC needs records in Postgres, but Settings.Sink is jsonl"))
+	}
+	errs = append(errs, checkHosts(s.Hosts), p.parseRules(), p.parseExact(), p.parseCanon())
+	p.setPolicy()
+	var err error
+	if p.fields, err = fields.New(s.Fields...); err != nil {
+		errs = append(errs, &settings.Error{Name: "field", Err: err})
+	}
+	return errs
+}
+
+// setPolicy makes the policy. It must be called after parseRules.
+func (p *Plan) setPolicy() {
+	s := &p.Settings
+	polite := politeness.Default()
+	polite.Delay, polite.MaxCrawlDelay, polite.LatencyFactor = s.Delay, s.MaxCrawlDelay, s.LatencyFactor
+	polite.BackoffBase, polite.BackoffMax, polite.DeadAfter = s.Backoff, s.BackoffMax, s.DeadAfter
+	if s.Delay == 0 {
+		polite.LatencyFactor = 0
+	}
+	p.policy = &policy.Policy{
+		Rules: p.rules, Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
+		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: p.maxPerHost(), SeedsUnlimited: s.MaxPerHost == settings.Auto,
+		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets,
+		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
+		Hosts: hostTable(s.Hosts),
+	}
+}
+
+// prepareEvents completes the config of the relay.
+func (p *Plan) prepareEvents() error {
+	if p.Events == nil {
+		return nil
+	}
+	config := *p.Events
+	config.Name = cmp.Or(config.Name, "default")
+	if config.Logger == nil {
+		config.Logger = p.Logger
+	}
+	p.Events = &config
+	if config.Sink == nil {
+		return errors.New("crawl: Events.Sink is nil, want a sink")
+	}
+	return events.CheckName(config.Name)
+}
+
+// parseRules makes the rules for links.
+func (p *Plan) parseRules() error {
+	s := &p.Settings
+	var errs [3]error
+	p.rules.Scope, errs[0] = canon.ParseScopeMode(s.Scope)
+	p.rules.Include, errs[1] = compileAll("include", s.Include)
+	p.rules.Exclude, errs[2] = compileAll("exclude", s.Exclude)
+	p.rules.MaxDepth, p.rules.MaxHops = min(s.MaxDepth, follow.NoLimit), follow.DefaultMaxHops
+	if s.MaxDepth == settings.NoLimit {
+		p.rules.MaxDepth = follow.NoLimit
+	}
+	p.rules.MaxHosts = uint64(s.MaxHostsPerDomain)
+	p.rules.Trap = trap.Limits{
+		MaxURL: s.MaxURLBytes, MaxRepeats: s.MaxPathRepeats, MaxParams: s.MaxParams, LastYear: trap.ThisYear(time.Now()) + s.MaxYearsAhead,
+	}
+	if s.MaxYearsAhead == settings.NoLimit {
+		p.rules.Trap.LastYear = 0
+	}
+	return errors.Join(errs[:]...)
+}
+
+func compileAll(name string, list []string) (all []*regexp.Regexp, err error) {
+	var errs []error
+	for _, text := range list {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			errs = append(errs, &settings.Error{Name: name, Err: err})
+			continue
+		}
+		all = append(all, re)
+	}
+	return all, errors.Join(errs...)
+}
+
+func (p *Plan) parseExact() (err error) {
+	if p.exact, err = exact.ParseTexts(p.Settings.Exact); err != nil {
+		return &settings.Error{Name: "exact", Err: err}
+	}
+	if p.window, err = exact.ParseWindows(strings.Join(p.Settings.Windows, ","), p.exact); err != nil {
+		return &settings.Error{Name: "window", Err: err}
+	}
+	return nil
+}
+
+// parseCanon makes the canonicalizer. It returns an error if the crawl was created
+// with a canonical form that this program does not have.
+func (p *Plan) parseCanon() (err error) {
+	s := &p.Settings
+	options := canon.Options{StripParams: canon.StripList(s.StripParams), KeepParams: s.KeepParams, SortQuery: s.SortQuery}
+	if s.HostKey == "domain" {
+		options.HostKey = canon.ByDomain
+	}
+	if form, found := p.stored[formSetting]; found {
+		if err := canon.CheckForm(form); err != nil {
+			return fmt.Errorf("%s: %w", p.Location(), err)
+		}
+	}
+	p.canon, err = canon.New(options)
+	return err
+}
+
+// userAgent returns the User-Agent header.
+func (p *Plan) userAgent() string {
+	if agent := p.Settings.Headers.Get("User-Agent"); agent != "" {
+		return agent
+	}
+	if p.Settings.Contact == "" {
+		return p.Settings.Agent
+	}
+	return p.Settings.Agent + " (+" + p.Settings.Contact + ")"
+}
+
+// newClient makes the HTTP client. It opens no connection yet.
+func (p *Plan) newClient() (err error) {
+	s := &p.Settings
+	c := get.Config{
+		UserAgent: p.userAgent(), Headers: s.Headers, Types: s.Types, RootCAs: p.RootCAs, InsecureHosts: hostForms(s.InsecureHosts),
+		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: cmp.Or(s.MinRate, get.NoMinRate), MaxBodyBytes: s.MaxBody,
+		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: s.ConnectTo, DNS: s.DNS, Proxy: s.Proxy,
+		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
+		Capture: s.Save != "none",
+	}
+	if c.Headers == nil {
+		c.Headers = make(http.Header)
+	}
+	if c.RootCAs == nil && s.CAFile != "" {
+		if c.RootCAs, err = get.RootCAs(s.CAFile); err != nil {
+			return &settings.Error{Name: rootsSetting, Err: err}
+		}
+	}
+	if s.Assets && slices.Equal(c.Types, get.HTMLTypes()) {
+		c.Types = []string{get.AnyType}
+	}
+	if p.client, err = get.New(c); err != nil {
+		return err
+	}
+	if least := fetcher.LeastMemory(p.client); p.Memory < least {
+		return &MemoryError{p.Memory, least}
+	}
+	return nil
+}
+
+// hostForms returns patterns of hosts in the form in which hosts are compared.
+func hostForms(patterns []string) (forms []string) {
+	for _, pattern := range patterns {
+		forms = append(forms, strings.ToLower(strings.Trim(pattern, "[]")))
+	}
+	return forms
+}
+
+// checkPort returns a *get.PortError for a port that is not requested.
+func (p *Plan) checkPort(port string) error { return get.CheckPort(port, p.Settings.AllowPorts) }
+
+// leaseTTL returns the duration of a lease. It is longer than two requests that time
+// out.
+func (p *Plan) leaseTTL() time.Duration {
+	return cmp.Or(p.sizes.LeaseTTL, max(time.Minute, 2*p.Settings.Timeout+10*time.Second))
+}
+
+// maxPerHost returns the most URLs of a host; 0 means no limit. If only hosts of seeds are crawled,
+// Auto is no limit, and the store need not count the URLs of hosts.
+func (p *Plan) maxPerHost() uint64 {
+	switch {
+	case p.Settings.MaxPerHost != settings.Auto:
+		return uint64(p.Settings.MaxPerHost)
+	case p.rules.Scope == canon.ScopeHost:
+		return 0
+	}
+	return settings.MaxPerLinkedHost
+}
+
+// engineConfig returns the configuration of the frontier and its outputs.
+func (p *Plan) engineConfig() *engine.Config {
+	s, growth := &p.Settings, bloomstore.GrowthOff
+	if s.Growth {
+		growth = bloomstore.GrowthOn
+	}
+	return &engine.Config{
+		Settings: p.identity(), Stored: p.stored,
+		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
+		FilterCapacity: s.Capacity, FPR: s.FPR, Growth: growth,
+		Delay: s.Delay, LeaseTTL: p.leaseTTL(), MaxPerHost: p.maxPerHost(), SeedsUnlimited: s.MaxPerHost == settings.Auto, Hosts: p.hostLimits,
+		MaxQueued: s.MaxQueued, Partitions: s.Partitions, Wait: s.RedisWait, Worker: s.Worker,
+		Rows:    s.Sink == sinkPostgres,
+		CDC:     s.CDC,
+		Records: record.Config{RotateBytes: s.RotateBytes, Compress: s.Compress},
+		Stream:  p.Stream, Save: s.Save != "none",
+		Archive: warc.Config{
+			RotateBytes: p.sizes.SaveRotateBytes,
+			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.userAgent(), Robots: s.Robots, Operator: s.Contact},
+		},
+		Edges:          s.Links,
+		WorkerEnd:      workerEnd,
+		CheckpointAdds: p.sizes.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
+	}
+}
+
+// discardLogger sets the Logger if there is none.
+func (p *Plan) discardLogger() {
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+}
