@@ -19,7 +19,7 @@ import (
 // explain implements Handle.Explain. The allowed addresses are a setting of a run, so
 // explain checks the addresses of the URL's host only while the crawl runs.
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
-	rules, now := ses.policy.Host, time.Now()
+	rules, now := ses.policy.Load().Host, time.Now()
 	sources := explain.Sources{
 		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,

@@ -89,7 +89,7 @@ func TestStoredSettings(t *testing.T) {
 		if err := p.identity().Compare(q.identity()); err != nil {
 			t.Errorf("%s: the adopted settings differ from the stored ones: %v", name, err)
 		}
-		if q.policy.Hosts.Find("x.a.test") == nil && len(c.Settings.Hosts) > 0 {
+		if q.policy.Load().Hosts.Find("x.a.test") == nil && len(c.Settings.Hosts) > 0 {
 			t.Errorf("%s: the adopted settings of hosts match no host, want a match for x.a.test", name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
@@ -61,13 +60,4 @@ func mostConcurrency(hosts []Host) int {
 		most = max(most, h.Concurrency)
 	}
 	return most
-}
-
-// hostLimits returns the settings that the store applies to a host key.
-func (p *Plan) hostLimits(key string) frontier.HostLimits {
-	key, _ = frontier.Checked(key)
-	if own := p.policy.Hosts.Find(key); own != nil {
-		return frontier.HostLimits{Delay: own.Delay, MaxPerHost: own.MaxItems}
-	}
-	return frontier.HostLimits{}
 }

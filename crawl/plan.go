@@ -52,7 +52,7 @@ type Plan struct {
 	window exact.Windows
 	// policy: what could change while the crawl runs
 	rules  follow.Rules
-	policy *policy.Policy // with which the run begins
+	policy *policy.Live
 	// run: what concerns this process
 	fields *fields.Rules
 	client *get.Client // nil if no request is made
@@ -197,13 +197,13 @@ func (p *Plan) setPolicy() {
 	if s.Delay == 0 {
 		polite.LatencyFactor = 0
 	}
-	p.policy = &policy.Policy{
+	p.policy = policy.NewLive(&policy.Policy{
 		Rules: p.rules, Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: p.maxPerHost(), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets,
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts),
-	}
+	})
 }
 
 // prepareEvents completes the config of the relay.
@@ -364,8 +364,7 @@ func (p *Plan) engineConfig() *engine.Config {
 		Settings: p.identity(), Stored: p.stored,
 		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
 		FilterCapacity: s.Capacity, FPR: s.FPR, Growth: growth,
-		Delay: s.Delay, LeaseTTL: p.leaseTTL(), MaxPerHost: p.maxPerHost(), SeedsUnlimited: s.MaxPerHost == settings.Auto, Hosts: p.hostLimits,
-		MaxQueued: s.MaxQueued, Partitions: s.Partitions, Wait: s.RedisWait, Worker: s.Worker,
+		Policy: p.policy.Load, LeaseTTL: p.leaseTTL(), Partitions: s.Partitions, Wait: s.RedisWait, Worker: s.Worker,
 		Rows:    s.Sink == sinkPostgres,
 		CDC:     s.CDC,
 		Records: record.Config{RotateBytes: s.RotateBytes, Compress: s.Compress},

@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // session is an open crawl: its frontier and its outputs, and a worker unless it only looks.
@@ -62,7 +61,7 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		// seeds. A later run might have private headers, which it sends only to these origins.
 		SeedOrigins: purpose == engine.Steer,
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Settings.Worker,
-		Policy: policy.NewLive(p.policy).Load, Exact: p.exact, Memory: p.Memory, Archive: ses.archive(),
+		Policy: p.policy.Load, Exact: p.exact, Memory: p.Memory, Archive: ses.archive(),
 		Concurrency: p.Settings.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		Rate: p.Settings.Rate, Bandwidth: p.Settings.Bandwidth, Grace: requestGrace(p.Settings.Grace),
 		Edges: ses.edges(), Fields: p.fields, Text: p.Settings.Text,

@@ -88,7 +88,7 @@ type trialVisit struct {
 
 // page requests a page in the given spelling, unless robots.txt forbids it.
 func (v *trialVisit) page(ctx context.Context, url canon.URL, spelling string) (*get.Response, error) {
-	if !v.policy.Host(v.canon.HostKey(url)).IgnoreRobots {
+	if !v.policy.Load().Host(v.canon.HostKey(url)).IgnoreRobots {
 		allowed, err := v.allowed(ctx, url, spelling)
 		if err != nil {
 			return nil, err

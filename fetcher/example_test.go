@@ -30,7 +30,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	store, err := localstore.Open(localstore.Config{Dir: dir, Delay: localstore.NoDelay})
+	store, err := localstore.Open(localstore.Config{Dir: dir})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -83,3 +83,23 @@ func TestRosterReserves(t *testing.T) {
 		}
 	})
 }
+
+// TestReserveObeysNewPolicy: a request that waits for its connection while the delay becomes longer is
+// not written before the new delay has passed.
+func TestReserveObeysNewPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := get.New(get.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := holdingOf("a.test", politeness.Policy{Delay: time.Second})
+		live := policy.NewLive(h.rules.policy)
+		h.cfg.Client, h.cfg.Policy, h.asks, h.room = client, live.Load, newGate(1), newGate(1)
+		begun := time.Now()
+		h.reserve(time.Second)
+		live.Store(&policy.Policy{Politeness: politeness.Policy{Delay: 10 * time.Second}, HostConcurrency: 1})
+		if at := h.reserve(time.Second).Sub(begun); at != 10*time.Second {
+			t.Errorf("the request is written after %v, want 10s", at)
+		}
+	})
+}

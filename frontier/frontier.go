@@ -204,17 +204,13 @@ type Extension struct {
 
 // HostUpdate is what a worker learnt about the host of a lease.
 type HostUpdate struct {
-	Blob  []byte        // stored for the next lease, at most MaxBlob bytes; nil keeps the old one
-	Due   time.Duration // the host is not due before now + Due; 0 means that it is due now
-	Delay time.Duration // between the starts of two requests; the host also waits this long after an expired lease
-	End   bool          // end the lease; items that are not completed go back to the queue
-}
-
-// HostLimits are settings for one host key. If a field is 0, the setting of the
-// whole store applies to the host.
-type HostLimits struct {
-	Delay      time.Duration
-	MaxPerHost uint64 // maximum number of items that can be added
+	Blob []byte        // stored for the next lease, at most MaxBlob bytes; nil keeps the old one
+	Due  time.Duration // the host is not due before now + Due; 0 means that it is due now
+	// Delay is the time between the starts of two requests. The host also waits this long after an
+	// expired lease. It is at least the delay that the host has in the store's policy; if that is
+	// longer when the host is due, the host is due as much later.
+	Delay time.Duration
+	End   bool // end the lease; items that are not completed go back to the queue
 }
 
 // MaxBlob is the largest HostUpdate.Blob in bytes.

@@ -84,7 +84,7 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	m := new(machine)
 	var err error
 	m.store, err = localstore.Open(localstore.Config{
-		Dir: "crawl", FS: disk, Delay: localstore.NoDelay, CheckpointAdds: 20,
+		Dir: "crawl", FS: disk, CheckpointAdds: 20,
 		Filter: membits.Config{Capacity: 4000, FPR: 1e-6, Growth: membits.GrowthOn, Shards: 4},
 		OpenOutput: func(_ frontier.Identity, position frontier.Position) (_ frontier.Output, err error) {
 			m.files, err = record.Open(record.Config{Dir: "crawl", FS: disk, RotateBytes: 8 << 10}, position)

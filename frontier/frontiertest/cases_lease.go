@@ -94,6 +94,7 @@ var leaseCases = []testCase{
 		c.wantStats(counts{"retries": 1})
 		c.end(l, 0)
 		next := c.lease()
-		c.Require(len(next.Items) == 3, "%q handed out to the next lease, want all 3", urls(next.Items))
+		rest := c.extend(next.ID, frontier.TopUp{Items: 3, Known: 2})
+		c.Require(len(next.Items) == 2 && len(rest.Items) == 1, "%q and %q handed out to the next lease, want all 3", urls(next.Items), urls(rest.Items))
 	}},
 }

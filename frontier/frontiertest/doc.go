@@ -20,7 +20,9 @@
 //     queued.
 //   - Due. A host can be leased if it is not leased already, it is due, and one of its
 //     items is ready. Each HostUpdate sets the due time and the delay, even if Delay
-//     is 0. Before the first HostUpdate the host has the delay of the crawl.
+//     is 0. Before the first HostUpdate the host has the delay of the crawl. The Delay
+//     of a HostUpdate is at least that: a store takes a shorter one for the delay of an
+//     older policy, and makes the host due later.
 //   - Batch. A new lease has TTL/delay items, but at least 1 and at most 32. With a
 //     delay of 0 it has 32. If fewer items are ready, it has all of them. An item
 //     is not leased again under a lease that has completed it. Otherwise a repeat of

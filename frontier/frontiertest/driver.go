@@ -170,7 +170,9 @@ func (d *driver) extend(id frontier.LeaseID, topUp frontier.TopUp) frontier.Exte
 	return extension
 }
 
+// complete completes items. The delay in update is at least the one of the store.
 func (d *driver) complete(id frontier.LeaseID, update frontier.HostUpdate, done ...frontier.Completion) {
+	update.Delay = max(update.Delay, d.opt.Delay)
 	d.Must(d.Complete(d.Ctx, id, done, update), "Complete")
 }
 

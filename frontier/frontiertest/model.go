@@ -230,7 +230,7 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 func (p *player) update() frontier.HostUpdate {
 	// With a delay of 20 s, a lease has one item.
 	delays := []time.Duration{0, tick, time.Second, 4 * time.Second, 20 * time.Second}
-	update := frontier.HostUpdate{Due: p.ticks(30), Delay: delays[p.rng.IntN(len(delays))], End: p.chance(40)}
+	update := frontier.HostUpdate{Due: p.ticks(30), Delay: max(delays[p.rng.IntN(len(delays))], p.opt.Delay), End: p.chance(40)}
 	if p.chance(10) {
 		update.Due = p.ticks(1000) // can be later than the end of the lease
 	}

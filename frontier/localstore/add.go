@@ -117,19 +117,18 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 
 // isFull reports whether a host has its maximum number of items.
 func (g *group) isFull(h *host) (bool, error) {
-	if h.maxItems == 0 || h.added < h.maxItems {
+	own := g.cfg.Policy().Host(h.key)
+	if own.MaxItems == 0 || h.added < own.MaxItems {
 		return false, nil
 	}
-	if h.linked {
+	if own.UnlessSeed && !h.ofSeed {
 		row, err := g.get(scopeKey(frontier.SeedHost(h.key)))
 		if err != nil {
 			return false, err
 		}
-		if row != nil { // a scope key is never removed
-			h.maxItems = 0
-		}
+		h.ofSeed = row != nil // a scope key is never removed
 	}
-	return h.maxItems > 0, nil
+	return !own.UnlessSeed || !h.ofSeed, nil
 }
 
 // admit queues a new item and adds it to the filter.

@@ -30,7 +30,7 @@ type auditedCrawl struct {
 
 func newAuditedCrawl(t *testing.T, random *rand.Rand) *auditedCrawl {
 	t.Helper()
-	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Delay: NoDelay, Filter: membits.Config{Capacity: 100, FPR: 1e-3, Shards: 4}}
+	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 100, FPR: 1e-3, Shards: 4}}
 	c := &auditedCrawl{Store: opened(t, cfg, Open), cfg: cfg}
 	t.Cleanup(func() { _ = c.Close() })
 	if fresh := knowPages(t, c.Store, 0, 30); fresh == 0 {

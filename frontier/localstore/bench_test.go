@@ -33,7 +33,7 @@ func BenchmarkSuite(b *testing.B) {
 }
 
 func openBench(b *testing.B, cfg Config) *Store {
-	cfg.Dir, cfg.Delay = b.TempDir(), NoDelay
+	cfg.Dir = b.TempDir()
 	s, err := Open(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -148,7 +148,7 @@ func residentMiB(b *testing.B) float64 {
 func BenchmarkRestart(b *testing.B) {
 	for _, after := range []string{"close", "crash"} {
 		b.Run("after="+after, func(b *testing.B) {
-			cfg := Config{Dir: b.TempDir(), Delay: NoDelay, Filter: membits.Config{Capacity: uint64(*size)}}
+			cfg := Config{Dir: b.TempDir(), Filter: membits.Config{Capacity: uint64(*size)}}
 			s, err := Open(cfg)
 			if err != nil {
 				b.Fatal(err)

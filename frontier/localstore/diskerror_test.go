@@ -93,7 +93,7 @@ func TestDiskFull(t *testing.T) {
 
 func smallConfig(fs vfs.FS) Config {
 	return Config{
-		Dir: "crawl", FS: fs, Delay: NoDelay, CheckpointAdds: 30,
+		Dir: "crawl", FS: fs, CheckpointAdds: 30,
 		Filter: membits.Config{Capacity: 1000, Shards: 2},
 		OpenOutput: func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
 			return openLines(fs, "crawl", position)
@@ -216,7 +216,7 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 // of the directory must not open as a crawl.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
-	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
+	cfg := Config{Dir: dir, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)

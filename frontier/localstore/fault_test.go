@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -114,7 +115,7 @@ func TestFilterLost(t *testing.T) {
 			edit(t, fs, file, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
 		}, frontier.ErrFilterLost},
 		"of another crawl": {func(t *testing.T, fs vfs.FS, file string) {
-			other := Config{Dir: "other", FS: fs, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}}
+			other := Config{Dir: "other", FS: fs, Filter: membits.Config{Capacity: 1000}}
 			closedCrawl(t, other)
 			edit(t, fs, file, func([]byte) (content []byte) {
 				edit(t, fs, checkpointName(t, fs, "other"), func(b []byte) []byte { content = bytes.Clone(b); return b })
@@ -124,7 +125,7 @@ func TestFilterLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewMem()
-			cfg := Config{Dir: "crawl", FS: fs, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}}
+			cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
 			urls := closedCrawl(t, cfg)
 			s, err := Open(cfg)
 			if err != nil {
@@ -174,7 +175,7 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 // process had leased is not due before its delay has passed.
 func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	fs := vfs.NewMem()
-	cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
+	cfg := Config{Dir: "crawl", FS: fs, Policy: every(time.Second), Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +201,7 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 
 // refusedConfig is the configuration of the crawls that the cases in refusals damage.
 func refusedConfig(dir string) Config {
-	return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
+	return Config{Dir: dir, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
 }
 
 // refusals are ways to damage a crawl, or to open it wrongly.
@@ -418,8 +419,8 @@ func TestCloseDuringReads(t *testing.T) {
 
 // TestConfigFaults: Open reports all faults at once.
 func TestConfigFaults(t *testing.T) {
-	_, err := Open(Config{Delay: -2, LeaseTTL: 1, CheckpointAdds: -1})
-	for _, field := range []string{"Dir", "Delay", "LeaseTTL", "CheckpointAdds"} {
+	_, err := Open(Config{LeaseTTL: 1, CheckpointAdds: -1})
+	for _, field := range []string{"Dir", "LeaseTTL", "CheckpointAdds"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("Open = %v, which does not name %s", err, field)
 		}
@@ -443,7 +444,7 @@ func TestDamagedRows(t *testing.T) {
 		"host": func(s *Store) error { s.hosts = map[string]*host{}; return s.db.Set(hostKey("a.test"), []byte{1}, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Delay: NoDelay, Filter: membits.Config{Capacity: 1000}})
+			s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
 			if err != nil {
 				t.Fatal(err)
 			}

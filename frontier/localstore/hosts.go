@@ -6,20 +6,19 @@ import (
 
 // host is the state of a host key. Its row stays when its queue is empty.
 type host struct {
-	key      string
-	due      int64  // the host is not leased before this time, µs
-	indexed  int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
-	delay    int64  // µs between two starts
-	maxItems uint64 // maximum of added; 0 means no limit; not stored in the row
-	linked   bool   // maxItems does not hold if the host is that of a seed; not stored in the row
-	added    uint64 // items ever added
-	delayed  uint64 // items in tableDelayed
-	waiting  [frontier.Priorities]uint64
-	head     [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip deleted keys
+	key     string
+	due     int64  // the host is not leased before this time, µs
+	indexed int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
+	delay   int64  // µs between two starts
+	added   uint64 // items ever added
+	delayed uint64 // items in tableDelayed
+	waiting [frontier.Priorities]uint64
+	head    [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip deleted keys
 
 	lease   *lease
 	dirty   bool
 	counted bool // in Stats.Hosts
+	ofSeed  bool // known to be the host of a seed; not stored in the row
 }
 
 func (h *host) waits() (n uint64) {
@@ -52,8 +51,7 @@ func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
 	}
-	delay, maxItems, unlessSeed := g.cfg.limits(key)
-	h := &host{key: key, delay: micros(delay), maxItems: maxItems, linked: unlessSeed}
+	h := &host{key: key, delay: g.leastDelay(key)}
 	row, err := g.get(hostKey(key))
 	if err != nil {
 		return nil, err
@@ -66,6 +64,30 @@ func (g *group) hostOf(key string) (*host, error) {
 	}
 	g.hosts[key] = h
 	return h, nil
+}
+
+// leastDelay returns the delay of a host key under the present policy, in µs.
+func (g *group) leastDelay(key string) int64 {
+	host := g.cfg.Policy().Host(key)
+	return micros(host.Politeness.Delay)
+}
+
+// slowDown makes h obey a policy whose delay is longer than the one with which the due time of h was
+// computed. It reports whether h is not due any more.
+func (g *group) slowDown(h *host) bool {
+	longer := g.leastDelay(h.key) - h.delay
+	if longer <= 0 {
+		return false
+	}
+	h.due, h.delay = h.due+longer, h.delay+longer
+	g.touch(h)
+	if h.due <= g.now {
+		return false
+	}
+	g.scratch = appendDueKey(g.scratch[:0], h.indexed, h.key)
+	g.remove(g.scratch)
+	h.indexed = 0 // writeHosts writes the new key
+	return true
 }
 
 // touch marks h as changed in this group.

@@ -120,13 +120,13 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		g.due.First()
 	}
-	limited := false
+	limited, slowed := false, int64(never)
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
 		left := g.leasable(string(key), request.MaxPages)
 		if left == 0 && due <= g.now && len(fresh) > 0 {
 			if g.meta.Stats.Checks.Queued == 0 {
-				return never, nil
+				return slowed, nil
 			}
 			limited = true // hosts of checks may follow
 			continue
@@ -142,7 +142,11 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			g.dueFloor = max(g.dueFloor, min(due, g.now))
 		}
 		if due > g.now || len(fresh) == 0 {
-			return due, nil
+			return min(due, slowed), nil
+		}
+		if g.slowDown(h) {
+			slowed = min(slowed, h.due)
+			continue
 		}
 		size := min(batchSize(g.cfg.LeaseTTL, h.delay), left)
 		if err := g.leaseHost(grant, request, fresh[0], h, size); err != nil {
@@ -153,7 +157,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	if err := g.due.Error(); err != nil {
 		return 0, fatal("read due hosts", err)
 	}
-	return never, nil
+	return slowed, nil
 }
 
 func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int) error {

@@ -19,7 +19,7 @@ import (
 
 func openMem(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Delay: NoDelay, Filter: membits.Config{Capacity: 100_000}})
+	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 100_000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestRacersRetryOnce(t *testing.T) {
 func TestClockNeverGoesBack(t *testing.T) {
 	fs := vfs.NewMem()
 	now := suite.NewClock()
-	cfg := Config{Dir: "crawl", FS: fs, Delay: 10 * time.Second, Now: now.Now, Filter: membits.Config{Capacity: 1000}}
+	cfg := Config{Dir: "crawl", FS: fs, Policy: every(10 * time.Second), Now: now.Now, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -31,11 +31,9 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
-
-// NoDelay asks for a Config.Delay of zero.
-const NoDelay = -1
 
 // MaxBatch is the maximum number of items in a new lease.
 const MaxBatch = 32
@@ -47,20 +45,17 @@ type Config struct {
 	Settings frontier.Settings // fixed when the store is created; later calls of Open compare them
 	Filter   membits.Config    // fixed when the store is created
 
-	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
-	LeaseTTL   time.Duration // 0 means 60 s
-	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
+	// Policy returns the present policy. The store calls it when it adds and leases items, and
+	// takes the delays and MaxPerHost from it. A host whose delay has become longer since its
+	// HostUpdate is leased as much later. nil means no delay and no limit.
+	Policy func() *policy.Policy
 
-	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
-	SeedsUnlimited bool
+	LeaseTTL time.Duration // 0 means 60 s
 
 	// Windows has a time for each class. An exact key counts as seen for this time after its
 	// completion; 0 means for ever. A key that is offered after this time is added
 	// again in the next round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
-
-	// Hosts returns the settings that differ for one host key. It is optional.
-	Hosts func(host string) frontier.HostLimits
 
 	// OpenOutput opens the output that belongs to the store. It is optional. Without it,
 	// completions must have no Record.
@@ -72,27 +67,10 @@ type Config struct {
 	Logger         *slog.Logger     // nil discards
 }
 
-// limits returns the delay and the maximum number of items of a host. If unlessSeed is true, the
-// maximum does not hold for the host of a seed (see frontier.SeedHost).
-func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unlessSeed bool) {
-	var own frontier.HostLimits
-	if c.Hosts != nil {
-		own = c.Hosts(host)
-	}
-	delay = cmp.Or(own.Delay, c.Delay)
-	if frontier.IsCheck(host) {
-		return max(delay, frontier.CheckDelay), 0, false
-	}
-	return delay, cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
-}
-
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.Dir == "" {
 		errs = append(errs, errors.New("localstore: Dir is empty, want a directory"))
-	}
-	if c.Delay < NoDelay {
-		errs = append(errs, fmt.Errorf("localstore: Delay is %v, want 0 or more", c.Delay))
 	}
 	if c.LeaseTTL != 0 && c.LeaseTTL < time.Second {
 		errs = append(errs, fmt.Errorf("localstore: LeaseTTL is %v, want at least 1s", c.LeaseTTL))
@@ -104,11 +82,8 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("localstore: CheckpointAdds is %d, want 0 or more", c.CheckpointAdds))
 	}
 	errs = append(errs, c.checkWindows())
-	switch c.Delay {
-	case 0:
-		c.Delay = time.Second
-	case NoDelay:
-		c.Delay = 0
+	if c.Policy == nil {
+		c.Policy = policy.NewLive(new(policy.Policy)).Load
 	}
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, time.Minute)
 	c.CacheBytes = cmp.Or(c.CacheBytes, 32<<20)

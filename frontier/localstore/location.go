@@ -66,15 +66,15 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 
 // hostMost returns the maximum number of items of a host; 0 means no limit.
 func (s *Store) hostMost(v view, key string) (uint64, error) {
-	_, most, unlessSeed := s.cfg.limits(key)
-	if !unlessSeed {
-		return most, nil
+	own := s.cfg.Policy().Host(key)
+	if !own.UnlessSeed {
+		return own.MaxItems, nil
 	}
 	row, err := getRow(v, scopeKey(frontier.SeedHost(key)))
 	if row != nil {
-		most = 0
+		return 0, err
 	}
-	return most, err
+	return own.MaxItems, err
 }
 
 // Position returns the end of the records. It is nil only if there is an error.

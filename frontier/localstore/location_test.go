@@ -11,6 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 func locate(t *testing.T, s *Store, url string) Location {
@@ -28,7 +29,7 @@ func aPage(path string, p frontier.Priority) frontier.Offer {
 
 func TestLocateURL(t *testing.T) {
 	clock := time.Unix(1e9, 0)
-	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(), MaxPerHost: 50, Delay: NoDelay, Now: func() time.Time { return clock },
+	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(), Policy: policy.NewLive(&policy.Policy{MaxPerHost: 50}).Load, Now: func() time.Time { return clock },
 		Filter: membits.Config{Capacity: 4}}, Open)
 	defer s.Close()
 	if l := locate(t, s, "https://a.test/"); l.State != frontier.Unknown || l.Waiting != 0 || l.HostAdded != 0 || len(l.Claims) != 1 || l.Position == nil {
@@ -96,7 +97,7 @@ func TestLocateURL(t *testing.T) {
 
 func TestPositionOfRecords(t *testing.T) {
 	fs := vfs.NewMem()
-	cfg := Config{Dir: "crawl", FS: fs, Delay: NoDelay, OpenOutput: func(_ frontier.Identity, p frontier.Position) (frontier.Output, error) {
+	cfg := Config{Dir: "crawl", FS: fs, OpenOutput: func(_ frontier.Identity, p frontier.Position) (frontier.Output, error) {
 		return openLines(fs, "crawl", p)
 	}}
 	s := opened(t, cfg, Open)

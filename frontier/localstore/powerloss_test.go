@@ -106,7 +106,7 @@ func newOutage(t *testing.T, seed uint64) *outage {
 		known: ledger{make(map[string]fate), make(map[string]bool), make(map[string]held), false},
 	}
 	o.cfg = Config{
-		Dir: "some/crawl", Delay: time.Second, LeaseTTL: time.Hour, CheckpointAdds: 25,
+		Dir: "some/crawl", Policy: every(time.Second), LeaseTTL: time.Hour, CheckpointAdds: 25,
 		Now:    func() time.Time { return time.UnixMicro(o.now.Load()) },
 		Filter: membits.Config{Capacity: 10_000, Shards: 4, Growth: membits.GrowthOff},
 	}

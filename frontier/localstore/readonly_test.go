@@ -52,7 +52,7 @@ func (f readOnlyFS) ReuseForWrite(_, name string, _ vfs.DiskWriteCategory) (vfs.
 // the state that a killed process left, including the leases, and changes nothing.
 func TestOpenReadOnly(t *testing.T) {
 	disk := vfs.NewCrashableMem()
-	cfg := Config{Dir: "crawl", FS: disk, Delay: NoDelay, Filter: membits.Config{Capacity: 100}}
+	cfg := Config{Dir: "crawl", FS: disk, Filter: membits.Config{Capacity: 100}}
 	s := opened(t, cfg, Open)
 	items := []frontier.Offer{aPage("a", 0), aPage("b", 0), aPage("c", 0), {URL: "https://b.test/", Host: "b.test"}}
 	if _, err := s.Add(t.Context(), items); err != nil {

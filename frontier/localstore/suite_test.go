@@ -4,12 +4,15 @@ import (
 	"errors"
 	"flag"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -55,17 +58,21 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }
 
+// every is a policy with a delay.
+func every(delay time.Duration) func() *policy.Policy {
+	return policy.NewLive(&policy.Policy{Politeness: politeness.Policy{Delay: delay}}).Load
+}
+
 // openWith is like openSuite, but the function change can modify the
 // configuration.
 func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
-		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now,
+		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, Now: opt.Now,
 		Filter:     membits.Config{Capacity: 100_000},
 		OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
-		Delay:      opt.Delay,
-	}
-	if opt.Delay == 0 {
-		cfg.Delay = NoDelay
+		Policy: policy.NewLive(&policy.Policy{
+			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
+		}).Load,
 	}
 	if opt.FilterCapacity > 0 {
 		cfg.Filter = membits.Config{Capacity: opt.FilterCapacity, Growth: membits.GrowthOff, Shards: 1}
@@ -123,4 +130,10 @@ func TestModel(t *testing.T) {
 			break
 		}
 	}
+}
+
+func TestSuiteOfPolicies(t *testing.T) {
+	frontiertest.RunPolicies(t, func(t *testing.T, opt frontiertest.Options, present func() *policy.Policy) frontiertest.Crawl {
+		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Policy = present })
+	})
 }

@@ -262,7 +262,7 @@ func (m *windowModel) die() {
 
 func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: "crawl", FS: fs, Now: now, Delay: NoDelay, Windows: suiteWindows, Filter: membits.Config{Capacity: 10_000}})
+	s, err := Open(Config{Dir: "crawl", FS: fs, Now: now, Windows: suiteWindows, Filter: membits.Config{Capacity: 10_000}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,8 @@ type Policy struct {
 	MaxQueued uint64 // URLs that are queued at once, for a store that many workers share; 0 means no limit
 	// MaxPerHost is the maximum number of items added to one host over the whole crawl; 0 means no limit.
 	MaxPerHost uint64
-	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
+	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost). A
+	// worker stores which hosts these are only while SeedsUnlimited is set.
 	SeedsUnlimited bool
 
 	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs

@@ -306,12 +306,9 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	return s.classify(ctx, err)
 }
 
-// beginSums sums the queued items once before it returns, and then every second. It does
-// nothing if Config.MaxQueued is 0.
+// beginSums sums the queued items once before it returns, and then every second, while there is a
+// limit of queued items.
 func (s *Store) beginSums(ctx context.Context) error {
-	if s.cfg.MaxQueued == 0 {
-		return nil
-	}
 	if err := s.sumQueued(ctx); err != nil {
 		return err
 	}
@@ -325,6 +322,9 @@ func (s *Store) beginSums(ctx context.Context) error {
 }
 
 func (s *Store) sumQueued(ctx context.Context) error {
+	if s.cfg.Policy().MaxQueued == 0 {
+		return nil
+	}
 	sum, err := s.readTotals(ctx)
 	if err == nil {
 		s.queued.Store(int64(sum.queued))
@@ -334,5 +334,6 @@ func (s *Store) sumQueued(ctx context.Context) error {
 
 // queueFull reports whether links are refused because too many items are queued.
 func (s *Store) queueFull() bool {
-	return s.cfg.MaxQueued > 0 && s.queued.Load() >= int64(s.cfg.MaxQueued)
+	most := s.cfg.Policy().MaxQueued
+	return most > 0 && s.queued.Load() >= int64(most)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -23,7 +24,7 @@ import (
 func config(server *servers.RedisServer) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}},
-		Name:  "test", Partitions: 4, FilterCapacity: 10_000, Delay: NoDelay,
+		Name:  "test", SeenCache: DefaultSeenCache, Partitions: 4, FilterCapacity: 10_000,
 	}
 }
 
@@ -318,7 +319,7 @@ func TestShadowSample(t *testing.T) {
 
 func TestMaxQueued(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.MaxQueued = 10
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: 10}).Load
 	s := openStore(t, cfg)
 	mustAdd(t, s, testPages("a.test", 0, 20)) // a full queue still accepts items that are not links
 	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)

@@ -223,8 +223,9 @@ func (b *callBuilder) host(items []*ask) {
 	host := items[0].item.Host
 	b.args = append(b.args, host, b.key(b.part.host(host)), "")
 	b.key(b.part.active(host))
-	if _, maxItems, unlessSeed := b.s.cfg.limits(host); maxItems > 0 {
-		if unlessSeed && b.s.scope.Load().Has(frontier.SeedHost(host)) {
+	if own := b.s.cfg.Policy().Host(host); own.MaxItems > 0 {
+		maxItems := own.MaxItems
+		if own.UnlessSeed && b.s.scope.Load().Has(frontier.SeedHost(host)) {
 			maxItems = uncounted
 		}
 		key, field := b.part.budget(items[0].host)
@@ -333,7 +334,7 @@ func (s *Store) seedsAmongFull(ctx context.Context, letters string, items []*ask
 	var full, keys []string
 	for i, a := range items {
 		host := a.item.Host
-		if _, _, unlessSeed := s.cfg.limits(host); letters[i] == 'h' && unlessSeed && !slices.Contains(full, host) {
+		if letters[i] == 'h' && s.cfg.Policy().Host(host).UnlessSeed && !slices.Contains(full, host) {
 			full, keys = append(full, host), append(keys, frontier.SeedHost(host))
 		}
 	}

@@ -46,7 +46,7 @@ func TestAdderProcess(t *testing.T) {
 	} else if err := json.Unmarshal([]byte(text), &a); err != nil {
 		t.Fatal(err)
 	}
-	s := openStore(t, Config{Redis: &redis.UniversalOptions{Addrs: []string{a.Socket}}, Name: "test", Delay: NoDelay})
+	s := openStore(t, Config{Redis: &redis.UniversalOptions{Addrs: []string{a.Socket}}, Name: "test"})
 	fmt.Println("begins")
 	order := rand.New(rand.NewPCG(a.Seed, 3)).Perm(a.URLs)
 	work := make(chan []int)

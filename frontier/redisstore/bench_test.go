@@ -29,7 +29,7 @@ func BenchmarkAddNew(b *testing.B) {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			server := servers.Redis(b, loggedServer)
 			s := openStore(b, Config{
-				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", Delay: NoDelay,
+				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench",
 			})
 			const hosts = 1000
 			mustAdd(b, s, benchPages(0, 0, 1)) // connects, and loads the scripts
@@ -94,11 +94,11 @@ func benchPages(host, from, n int) []frontier.Offer {
 // links.
 func BenchmarkLinks(b *testing.B) {
 	const perPage = 50
-	for _, cache := range []int{NoSeenCache, 0} {
-		b.Run(fmt.Sprintf("cache=%t", cache == 0), func(b *testing.B) {
+	for _, cache := range []int{0, DefaultSeenCache} {
+		b.Run(fmt.Sprintf("cache=%t", cache > 0), func(b *testing.B) {
 			server := servers.Redis(b, loggedServer)
 			s := openStore(b, Config{
-				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", Delay: NoDelay, SeenCache: cache,
+				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", SeenCache: cache,
 			})
 			const warm = 2000 // pages before the clock starts
 			pages := linkStream(newRand(b), warm+b.N, perPage)

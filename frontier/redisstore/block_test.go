@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -99,7 +100,7 @@ func TestAddedBetweenTwoTests(t *testing.T) {
 // not set the bits of the first.
 func TestRefusedBesideAdded(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.MaxPerHost = 1
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 1}).Load
 	for n := range 10 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			cfg.Name = fmt.Sprintf("test-%d", n)

@@ -16,9 +16,9 @@ import (
 
 func TestConfigNamesAllFaults(t *testing.T) {
 	_, err := Open(t.Context(), Config{
-		Name: "a b", FPR: 1, Partitions: -1, Delay: -2, LeaseTTL: 1, Wait: -1, SeenCache: -2,
+		Name: "a b", FPR: 1, Partitions: -1, LeaseTTL: 1, Wait: -1, SeenCache: -2,
 	})
-	for _, field := range []string{"Redis", "Name", "FPR", "Partitions", "Delay", "LeaseTTL", "Wait", "SeenCache"} {
+	for _, field := range []string{"Redis", "Name", "FPR", "Partitions", "LeaseTTL", "Wait", "SeenCache"} {
 		if err == nil || !strings.Contains(err.Error(), "redisstore: "+field+" is ") {
 			t.Errorf("Open = %v, which names no fault of %s", err, field)
 		}

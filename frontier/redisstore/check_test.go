@@ -198,7 +198,7 @@ func TestDocumentedUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addrs, admin := at()
 			opt := asCrawlUser(addrs...)
-			s := openStore(t, Config{Redis: &opt, Name: "test", Partitions: 4, Delay: NoDelay})
+			s := openStore(t, Config{Redis: &opt, Name: "test", SeenCache: DefaultSeenCache, Partitions: 4})
 			variety(t, s)
 			for _, command := range [][]any{{"flushall"}, {"keys", "*"}, {"config", "get", "*"}} {
 				dryRun := append([]any{"acl", "dryrun", "crawl"}, command...)

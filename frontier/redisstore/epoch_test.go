@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -24,7 +25,7 @@ func newEpochBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *
 	b.admin = b.server.Client()
 	cfg := append(configs, config)[0](b.server)
 	cfg.Now = b.clock.now
-	cfg.LeaseTTL, cfg.Delay = 10*time.Second, 2*time.Second
+	cfg.LeaseTTL, cfg.Policy = 10*time.Second, every(2*time.Second)
 	b.Store = openStore(t, cfg)
 	return b
 }
@@ -97,11 +98,10 @@ func TestEpochHoldsLeases(t *testing.T) {
 	}
 	done := finish(held.Items[0])
 	done.Links = testPages("waits.test", 3, 6)
-	if err := b.Complete(t.Context(), held.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true, Delay: time.Second}); err != nil {
+	if err := b.Complete(t.Context(), held.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true, Delay: 2 * time.Second}); err != nil {
 		t.Fatalf("Complete of a lease that outlived the server: %v", err)
 	}
-	b.wantDueIn("held.test", 11*time.Second)
-	b.clock.advance(time.Second)
+	b.wantDueIn("held.test", 12*time.Second)
 	b.clock.advance(3 * time.Second)
 	if _, ok := b.hosts()["slow.test"]; !ok {
 		t.Error("slow.test is not handed out after the lease time and its own delay")
@@ -156,9 +156,9 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	if _, err := b.Extend(b.Context(), l.ID, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
 		b.Errorf("Extend of a lease that the server forgot = %v, want ErrLeaseLost", err)
 	}
-	b.wantDueIn("a.test", b.cfg.LeaseTTL+b.cfg.Delay)
-	if gap := b.clock.now().Sub(lastUse); gap < b.cfg.Delay {
-		b.Errorf("the host is asked again %v after its last request, want at least %v", gap, b.cfg.Delay)
+	b.wantDueIn("a.test", b.cfg.LeaseTTL+2*time.Second)
+	if gap := b.clock.now().Sub(lastUse); gap < 2*time.Second {
+		b.Errorf("the host is asked again %v after its last request, want at least 2s", gap)
 	}
 }
 
@@ -175,8 +175,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 func TestAddedLinksAreOwed(t *testing.T) {
 	t.Parallel()
 	for limit, set := range map[string]func(*Config){
-		"MaxQueued":  func(cfg *Config) { cfg.MaxQueued = 6 },
-		"MaxPerHost": func(cfg *Config) { cfg.MaxPerHost = 5 },
+		"MaxQueued":  func(cfg *Config) { cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: 6}).Load },
+		"MaxPerHost": func(cfg *Config) { cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 5}).Load },
 	} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -130,7 +131,7 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 func TestFullQueueRefusesDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
-	cfg.MaxQueued = 10
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: 10}).Load
 	s := openStore(t, cfg)
 	mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 10)))
 	for _, decision := range []frontier.Decision{frontier.New, frontier.Promoted, frontier.Again} {
@@ -170,7 +171,8 @@ func TestLimitsOfOneURL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := exactConfig(server)
-			cfg.Name, cfg.MaxQueued, cfg.MaxPerHost = fmt.Sprintf("test-%d", c.maxQueued), c.maxQueued, 10
+			cfg.Name = fmt.Sprintf("test-%d", c.maxQueued)
+			cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: c.maxQueued, MaxPerHost: 10}).Load
 			s := openStore(t, cfg)
 			first := ask{link: true}
 			if c.reason == frontier.ReasonHostLimit {

@@ -41,7 +41,7 @@ func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
 		asked: make(map[string]time.Time), records: make(map[string]int),
 	}
 	e.ttl = cmp.Or(cfg.LeaseTTL, time.Second)
-	cfg.Delay, cfg.LeaseTTL = e.delay, e.ttl
+	cfg.Policy, cfg.LeaseTTL = every(e.delay), e.ttl
 	for range workers {
 		cfg.OpenOutput = countOutput
 		e.stores = append(e.stores, openStore(t, cfg))

@@ -45,7 +45,6 @@ func TestTwoRoundsOfOneURL(t *testing.T) {
 
 func testTwoRounds(t *testing.T, urls int) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.Delay = NoDelay
 	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return unsynced{}, nil }
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, urls)

@@ -88,15 +88,15 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 
 // hostMost returns the maximum number of items of a host; 0 means no limit.
 func (s *Store) hostMost(ctx context.Context, host string) (uint64, error) {
-	_, most, unlessSeed := s.cfg.limits(host)
-	if !unlessSeed {
-		return most, nil
+	own := s.cfg.Policy().Host(host)
+	if !own.UnlessSeed {
+		return own.MaxItems, nil
 	}
 	ofSeed, err := s.Admitted(ctx, []string{frontier.SeedHost(host)})
 	if err == nil && ofSeed[0] {
-		most = 0
+		return 0, nil
 	}
-	return most, err
+	return own.MaxItems, err
 }
 
 // Pending reports whether the item of a canonical URL is queued or leased, and in which

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -64,7 +65,7 @@ func TestKeysAreDescribed(t *testing.T) {
 // leaveEverything makes a crawl in which every key exists.
 func leaveEverything(t *testing.T) *Store {
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
-	cfg.MaxPerHost = 60
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 60}).Load
 	s := openStore(t, cfg)
 	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
 		t.Fatal(err)

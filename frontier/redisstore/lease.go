@@ -193,9 +193,8 @@ func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (faile
 	asked := l.now()
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
-		delay, _, _ := l.cfg.limits(h.host)
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), maxItems,
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems,
 		}}
 	}
 	l.runAll(ctx, calls)

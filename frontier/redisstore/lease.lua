@@ -4,7 +4,7 @@
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 how long the lease lasts, ms
---          5 the delay if the host's state has none, ms
+--          5 the delay of the policy, ms: the host's delay if its state has none, or a shorter one
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
 -- returns  1 if the lease is held, 0 if not
@@ -15,7 +15,8 @@
 -- cost     O(items), at most 32; a repeat: O(items of the lease)
 --
 -- The script leases nothing in an epoch that is new to the partition, and nothing
--- before the end of a hold (hold.lua). After a hold each host waits for its delay.
+-- before the end of a hold (hold.lua). After a hold each host waits for its delay. A host
+-- whose state has a shorter delay than the policy is due as much later.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
 
 local holder = redis.call('HGET', ACTIVE, 'i')
@@ -34,7 +35,12 @@ if known[1] ~= EPOCH then return {0, 0} end
 local state = redis.call('HMGET', STATE, 'b', 'y')
 local due = tonumber(redis.call('ZSCORE', DUE, HOST))
 if not due or holder then return {0, untilDue()} end
-local delay = tonumber(state[2] or ARGV[5])
+local delay, least = tonumber(state[2] or ARGV[5]), tonumber(ARGV[5])
+if delay < least then -- the policy is newer than the due time
+  due, delay = due + least - delay, least
+  redis.call('HSET', STATE, 'y', int(least))
+  redis.call('ZADD', DUE, int(due), HOST)
+end
 local held = tonumber(known[2] or 0) + delay
 if held > math.max(due, now()) then
   redis.call('ZADD', DUE, int(held), HOST)

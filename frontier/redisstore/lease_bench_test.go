@@ -17,7 +17,7 @@ import (
 func BenchmarkCrawl(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
 	s := openStore(b, Config{
-		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", Delay: NoDelay, OpenOutput: countOutput,
+		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", SeenCache: DefaultSeenCache, OpenOutput: countOutput,
 	})
 	const batch, workers = 32, 16
 	hosts := b.N/batch + 1

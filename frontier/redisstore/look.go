@@ -108,10 +108,9 @@ func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	}
 	for _, host := range list(at(reply, 4)) {
 		host := text(host)
-		delay, _, _ := s.cfg.limits(host)
 		calls = append(calls, &call{
 			part: p, script: expireScript, keys: p.hostKeys(host),
-			args: []any{host, millis(delay), frontier.MaxDeliveries},
+			args: []any{host, s.cfg.delayMillis(host), frontier.MaxDeliveries},
 		})
 	}
 	byHost := make(map[string]*call)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -115,7 +116,7 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 			t.Parallel()
 			server := servers.Redis(t, servers.RedisOptions{})
 			cfg := config(server)
-			cfg.SeenCache = NoSeenCache
+			cfg.SeenCache = 0
 			s := openStore(t, cfg)
 			all, done := variety(t, s)
 			before := wantBooks(t, s)
@@ -294,7 +295,8 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.MaxPerHost, cfg.FilterCapacity, cfg.Partitions = 1000, 100, 2
+	cfg.FilterCapacity, cfg.Partitions = 100, 2
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 1000}).Load
 	s := openStore(t, cfg)
 	admin := server.Client()
 	others := cfg

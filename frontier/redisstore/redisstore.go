@@ -15,16 +15,15 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 	"github.com/bloomfrontier/crawler/internal/name"
 	"github.com/bloomfrontier/crawler/internal/recent"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-const (
-	NoDelay     = -1 // asks for a Config.Delay of zero
-	NoSeenCache = -1 // asks for no Config.SeenCache
-)
+// DefaultSeenCache is a Config.SeenCache for a worker.
+const DefaultSeenCache = 1 << 20
 
 // maxBatch is the maximum number of items in a new lease.
 const maxBatch = 32
@@ -41,22 +40,18 @@ type Config struct {
 	Partitions     int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
 	ExactSet       bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
 
-	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
+	// Policy returns the present policy. The store calls it when it adds and leases items, and
+	// takes the delays, MaxPerHost and MaxQueued from it. A host whose delay has become longer since
+	// its HostUpdate is leased as much later. A host is counted for MaxPerHost only while there is
+	// such a limit. MaxQueued holds for the whole crawl: while it is reached, links are refused. Each
+	// worker reads the sum of all partitions once a second, so the limit can be exceeded by the items
+	// that all workers add within a second. nil means no delay and no limit.
+	Policy func() *policy.Policy
+
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
 	// process that created the crawl: after a server has lost its last writes, a worker must
 	// know how long other workers can still have leases.
-	LeaseTTL   time.Duration
-	MaxPerHost uint64 // maximum number of items added to one host over the whole crawl; 0 means no limit
-	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost).
-	SeedsUnlimited bool
-	// MaxQueued limits the queued items of the whole crawl. While the limit is reached, links are
-	// refused. Each worker reads the sum of all partitions once a second, so the limit can be
-	// exceeded by the items that all workers add within a second. 0 means no limit.
-	MaxQueued uint64
-
-	// Hosts returns limits of one host key. A limit that is zero has the value of Delay or
-	// MaxPerHost. Hosts is optional.
-	Hosts func(host string) frontier.HostLimits
+	LeaseTTL time.Duration
 
 	// OpenOutput opens the output of this worker's records. It is optional. If it is nil,
 	// completions must not have a Record.
@@ -68,25 +63,17 @@ type Config struct {
 
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
 	Wait      int              // number of replicas that must confirm added items; 0 means none
-	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
+	SeenCache int              // number of seen fingerprints that this process caches, 16 bytes each; 0 means none, see DefaultSeenCache
 	Now       func() time.Time // for tests; nil means the servers' clocks
 	Logger    *slog.Logger     // nil discards
 
 	edit func(script, text string) string // for tests: changes a script's text before it is loaded
 }
 
-// limits returns the delay and the maximum number of items of a host. If unlessSeed is true, the
-// maximum does not hold for the host of a seed (see frontier.SeedHost).
-func (c *Config) limits(host string) (delay time.Duration, maxItems uint64, unlessSeed bool) {
-	var own frontier.HostLimits
-	if c.Hosts != nil {
-		own = c.Hosts(host)
-	}
-	delay = cmp.Or(own.Delay, c.Delay)
-	if frontier.IsCheck(host) {
-		return max(delay, frontier.CheckDelay), 0, false
-	}
-	return delay, cmp.Or(own.MaxPerHost, c.MaxPerHost), c.SeedsUnlimited && own.MaxPerHost == 0
+// delayMillis returns the delay of a host key under the present policy, in milliseconds.
+func (c *Config) delayMillis(host string) int64 {
+	own := c.Policy().Host(host)
+	return millis(own.Politeness.Delay)
 }
 
 // maxPartitions is the number of slots of a cluster.
@@ -109,29 +96,17 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Partitions < 0 || c.Partitions > maxPartitions {
 		fault("Partitions is %d, want 1 to %d", c.Partitions, maxPartitions)
 	}
-	if c.Delay < NoDelay {
-		fault("Delay is %v, want 0 or more", c.Delay)
-	}
 	if c.LeaseTTL != 0 && c.LeaseTTL < time.Second {
 		fault("LeaseTTL is %v, want at least 1s", c.LeaseTTL)
 	}
 	if c.Wait < 0 {
 		fault("Wait is %d, want 0 or more", c.Wait)
 	}
-	if c.SeenCache < NoSeenCache {
+	if c.SeenCache < 0 {
 		fault("SeenCache is %d, want 0 or more", c.SeenCache)
 	}
-	switch c.Delay {
-	case 0:
-		c.Delay = time.Second
-	case NoDelay:
-		c.Delay = 0
-	}
-	switch c.SeenCache {
-	case 0:
-		c.SeenCache = 1 << 20
-	case NoSeenCache:
-		c.SeenCache = 0
+	if c.Policy == nil {
+		c.Policy = policy.NewLive(new(policy.Policy)).Load
 	}
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, time.Minute)
 	if c.Logger == nil {

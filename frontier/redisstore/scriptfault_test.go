@@ -54,7 +54,7 @@ func newScriptBench(t *testing.T, configs ...func(*servers.RedisServer) Config) 
 	b.admin = server.Client()
 	cfg := append(configs, config)[0](server)
 	cfg.Now = b.clock.now
-	cfg.Delay = time.Second
+	cfg.Policy = every(time.Second)
 	cfg.edit = func(script, text string) string { return strings.ReplaceAll(faulty, "NAME", script) + text }
 	b.Store = openStore(t, cfg)
 	return b

@@ -13,6 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/suite"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -56,13 +58,21 @@ func crawlsOn(at redis.UniversalOptions, partitions int) func(*testing.T, fronti
 
 var lastCrawl atomic.Int64
 
+// every is a policy with a delay.
+func every(delay time.Duration) func() *policy.Policy {
+	return policy.NewLive(&policy.Policy{Politeness: politeness.Policy{Delay: delay}}).Load
+}
+
 // openCrawl opens a new crawl with the suite's options.
 func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt frontiertest.Options) frontiertest.Crawl {
 	cfg := Config{
 		SeenCache: 1 << 12, // small, because a model leaves hundreds of crashed stores open
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
 		FilterCapacity: opt.FilterCapacity, FPR: 1e-9, Partitions: partitions,
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
+		Policy: policy.NewLive(&policy.Policy{
+			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
+		}).Load,
+		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		ExactSet: opt.ExactSet,
 	}
 	if cfg.FilterCapacity == 0 {
@@ -76,9 +86,6 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 // openAgain opens a crawl. The answers of other nodes count as durable at once,
 // because the suite kills no node.
 func openAgain(t testing.TB, cfg Config) crawl {
-	if cfg.Delay == 0 {
-		cfg.Delay = NoDelay
-	}
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -177,4 +184,48 @@ func BenchmarkStoreOnCluster(b *testing.B) {
 		opt.Now = nil
 		return openCrawl(b, redis.UniversalOptions{Addrs: cluster.Addrs()}, 256, opt)
 	})
+}
+
+func TestSuiteOfPolicies(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	frontiertest.RunPolicies(t, func(t *testing.T, opt frontiertest.Options, present func() *policy.Policy) frontiertest.Crawl {
+		cfg := config(server)
+		cfg.Name, cfg.Now, cfg.Policy = fmt.Sprintf("policies-%d", lastCrawl.Add(1)), opt.Now, present
+		return openAgain(t, cfg)
+	})
+}
+
+// TestLiveMaxQueued: a limit of queued items that is set while the crawl runs holds for links within
+// two seconds, and a limit that is removed holds no longer.
+func TestLiveMaxQueued(t *testing.T) {
+	t.Parallel()
+	live := policy.NewLive(new(policy.Policy))
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Policy = live.Load
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 20))
+	offer := func(n int) frontier.Reason {
+		t.Helper()
+		got, err := s.offer(t.Context(), testPages("b.test", n, n+1), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.verdicts[0].Reason
+	}
+	if reason := offer(0); reason != "" {
+		t.Errorf("without a limit, a link is refused: %s", reason)
+	}
+	live.Store(&policy.Policy{MaxQueued: 10})
+	n := 1
+	for deadline := time.Now().Add(30 * time.Second); offer(n) != frontier.ReasonQueueFull; n++ {
+		if time.Now().After(deadline) {
+			t.Fatal("with a limit of 10 and a queue of 21, links are still added")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	live.Store(new(policy.Policy))
+	if reason := offer(n + 1); reason != "" {
+		t.Errorf("after the limit, a link is refused: %s", reason)
+	}
 }

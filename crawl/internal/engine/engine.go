@@ -22,6 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
@@ -53,16 +54,11 @@ type Config struct {
 	FPR            float64
 	Growth         bloomstore.Growth
 
-	Delay      time.Duration // 0 means none
+	Policy     func() *policy.Policy // the present one
 	LeaseTTL   time.Duration
-	MaxPerHost uint64 // 0 means no limit
-	// SeedsUnlimited says that MaxPerHost does not hold for hosts of seeds.
-	SeedsUnlimited bool
-	Hosts          func(host string) frontier.HostLimits
-	MaxQueued      uint64 // URLs queued in Redis; 0 means no limit
-	Partitions     int
-	Wait           int
-	Worker         string
+	Partitions int
+	Wait       int
+	Worker     string
 
 	Rows    bool          // records are rows of a Postgres
 	CDC     bool          // rows are also written as events for change data capture

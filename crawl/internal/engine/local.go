@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -64,8 +63,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	}
 	store, err := open(localstore.Config{
 		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterCapacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
-		Delay: cmp.Or(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, SeedsUnlimited: c.SeedsUnlimited, Windows: c.Windows,
-		Hosts:          c.Hosts,
+		Policy: c.Policy, LeaseTTL: c.LeaseTTL, Windows: c.Windows,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
 	if err != nil {

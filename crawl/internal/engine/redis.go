@@ -68,9 +68,7 @@ func (h *Server) Own(ctx context.Context) (dir string, err error) {
 // Open implements Backend.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()
-	config.Delay, config.LeaseTTL = cmp.Or(c.Delay, redisstore.NoDelay), c.LeaseTTL
-	config.MaxPerHost, config.SeedsUnlimited, config.MaxQueued = c.MaxPerHost, c.SeedsUnlimited, c.MaxQueued
-	config.Hosts, config.Logger = c.Hosts, c.Logger
+	config.Policy, config.LeaseTTL, config.SeenCache, config.Logger = c.Policy, c.LeaseTTL, redisstore.DefaultSeenCache, c.Logger
 	state := newRebuildState(c)
 	if why == Rebuild {
 		if err := h.rebuild(ctx, c, state); err != nil {

@@ -165,7 +165,7 @@ func (m *rebuildState) addHost(canonical string, isSeed bool) error {
 		m.hosts[url.Host()] = true
 	}
 	if isSeed {
-		if m.c.SeedsUnlimited {
+		if m.c.Policy().SeedsUnlimited {
 			m.scope[frontier.SeedHost(m.c.Canon.HostKey(url))] = true
 		}
 		for _, key := range canon.Keys(m.c.Scope, url) {
@@ -225,7 +225,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		return []redisstore.Ended{end}, nil
 	}
 	failed := r.Outcome.State() == frontier.Failed
-	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny || m.c.SeedsUnlimited)
+	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny || m.c.Policy().SeedsUnlimited)
 	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not yield the key of such a record
 	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {

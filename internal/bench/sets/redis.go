@@ -133,7 +133,6 @@ func RedisStore(r *Redis) Kind {
 	return Kind{Name: "redisstore", Open: inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
 		config := redisstore.Config{
 			Redis: r.Options, Name: newName(), FilterCapacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
-			Delay: redisstore.NoDelay, SeenCache: redisstore.NoSeenCache,
 		}
 		store, err := redisstore.Open(ctx, config)
 		if err != nil {

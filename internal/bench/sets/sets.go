@@ -78,7 +78,7 @@ func Local(dir string) Kind {
 		if err != nil {
 			return nil, err
 		}
-		store, err := localstore.Open(localstore.Config{Dir: dir, Delay: localstore.NoDelay, Filter: plan.membits()})
+		store, err := localstore.Open(localstore.Config{Dir: dir, Filter: plan.membits()})
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
