@@ -167,6 +167,7 @@ func checkGo(tree fs.FS, src source) []string {
 		checkRooms(src),
 		checkPure(src),
 		checkLibrary(src),
+		checkTemplates(src),
 		checkComments(tree, src),
 		checkWords(src),
 	)

@@ -41,6 +41,8 @@ func TestEachRule(t *testing.T) {
 		"judge in a test":           {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/internal/testweb"`, ""},
 		"judge in code":             {"bloomstore/a.go", `package bloomstore; import "` + module + `/internal/testweb"`, "bloomstore must not know cmd"},
 		"servers in the program":    {"cmd/crawler/a.go", `package main; import "` + module + `/internal/testkit/servers"`, "cmd must not know bench"},
+		"a template":                {"cmd/crawler/a.go", `package main; import "text/template"`, "grows by a third"},
+		"a template of cobra":       {"cmd/crawler/a.go", `package main; func init() { root.SetUsageTemplate("x") }`, "grows by a third"},
 		"bench in the program":      {"cmd/crawler/a.go", `package main; import "` + module + `/bench/contest"`, "cmd must not know bench"},
 		"other bench in a test":     {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/bench/site"`, "bloomstore must not know bench"},
 		"judge and a floor":         {"internal/testweb/a.go", `package testweb; import "` + module + `/frontier"`, "imports nothing of ours"},

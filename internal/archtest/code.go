@@ -76,6 +76,23 @@ func checkLibrary(src source) []string {
 	return faults
 }
 
+// checkTemplates refuses templates in the program, which also the methods of cobra with these
+// names execute. If a program executes one, the linker keeps all exported methods of all types.
+func checkTemplates(src source) []string {
+	if src.test {
+		return nil
+	}
+	const why = "the program grows by a third"
+	faults := bannedImports(src, []string{"text/template", "html/template"}, why)
+	ast.Inspect(src.syntax, func(node ast.Node) bool {
+		if on, ok := node.(*ast.SelectorExpr); ok && slices.Contains([]string{"SetUsageTemplate", "SetHelpTemplate", "SetVersionTemplate"}, on.Sel.Name) {
+			faults = append(faults, fault(src.path, "line %d uses %s: %s", src.line(node), on.Sel.Name, why))
+		}
+		return true
+	})
+	return faults
+}
+
 // bannedImports returns a fault for each import of a banned package.
 func bannedImports(src source, banned []string, why string) (faults []string) {
 	for _, imp := range imports(src) {

@@ -105,10 +105,16 @@ many new URLs its filter probably dropped.
   crawler size --urls 1e9 --fpr 1e-6              what would a filter cost?`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       version(),
 	}
-	root.SetVersionTemplate(versionLine())
-	root.SetUsageTemplate(usageTemplate(root))
+	ask := root.Flags().BoolP("version", "v", false, "version for crawler")
+	root.Run = func(cmd *cobra.Command, _ []string) {
+		if *ask {
+			fmt.Fprint(s.out, versionLine())
+			return
+		}
+		_ = cmd.Help()
+	}
+	root.SetUsageFunc(writeUsage)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &flagError{err} })
 	root.SetIn(s.in)
 	root.SetOut(s.out)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,21 +77,59 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// addListFlags adds the function listFlags to cobra's templates, which all commands of the process
-// share.
-var addListFlags = sync.OnceFunc(func() {
-	cobra.AddTemplateFunc("listFlags", func(flags *pflag.FlagSet) string {
-		var text strings.Builder
-		writeFlags(&text, flags, nil)
-		return text.String()
-	})
-})
+// writeUsage writes the help of a command below its description, as cobra's template does, but
+// with the flags as writeFlags lists them. It is no template, because the linker keeps all
+// exported methods of all types in a program that executes one: they are a quarter of its size.
+func writeUsage(c *cobra.Command) error {
+	w := c.OutOrStderr()
+	fmt.Fprint(w, "Usage:\n")
+	if c.Runnable() && c.HasParent() {
+		fmt.Fprintf(w, "  %s\n", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "  %s [command]\n", c.CommandPath())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+	}
+	writeCommands(w, c)
+	for _, list := range []struct {
+		title string
+		flags *pflag.FlagSet
+	}{{"Flags", c.LocalFlags()}, {"Global Flags", c.InheritedFlags()}} {
+		if list.flags.HasAvailableFlags() {
+			fmt.Fprintf(w, "\n%s:\n", list.title)
+			writeFlags(w, list.flags, nil)
+		}
+	}
+	if c.HasHelpSubCommands() {
+		fmt.Fprint(w, "\nAdditional help topics:\n")
+		for _, topic := range c.Commands() {
+			if topic.IsAdditionalHelpTopicCommand() {
+				fmt.Fprintf(w, "  %-*s %s\n", topic.CommandPathPadding(), topic.CommandPath(), topic.Short)
+			}
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", c.CommandPath())
+	}
+	return nil
+}
 
-// usageTemplate is cobra's template for the help of a command, with the flags as writeFlags lists them.
-func usageTemplate(of *cobra.Command) string {
-	addListFlags()
-	return strings.NewReplacer(".LocalFlags.FlagUsages", "listFlags .LocalFlags", ".InheritedFlags.FlagUsages", "listFlags .InheritedFlags").
-		Replace(of.UsageTemplate())
+// writeCommands lists the commands below c, by group if it has groups.
+func writeCommands(w io.Writer, c *cobra.Command) {
+	groups := c.Groups()
+	if len(groups) == 0 && c.HasAvailableSubCommands() {
+		groups = []*cobra.Group{{Title: "Available Commands:"}}
+	}
+	for _, group := range groups {
+		fmt.Fprintf(w, "\n%s\n", group.Title)
+		for _, sub := range c.Commands() {
+			if sub.GroupID == group.ID && (sub.IsAvailableCommand() || sub.Name() == "help") {
+				fmt.Fprintf(w, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
 }
 
 // writeFlags lists flags, each with its description and its default. The flags whose names are in
