@@ -20,9 +20,7 @@ import (
 // hiccups is a store that is unavailable at the first call of Counters, of Stats and of
 // FilterLayers.
 type hiccups struct {
-	engine.Upkeep
-	engine.Filter
-	frontier.Inspector
+	engine.Look
 	counters, stats, layers int // number of calls
 }
 
@@ -37,21 +35,21 @@ func (h *hiccups) Counters(ctx context.Context) (frontier.Stats, error) {
 	if err := first(&h.counters); err != nil {
 		return frontier.Stats{}, err
 	}
-	return h.Upkeep.Counters(ctx)
+	return h.Look.Counters(ctx)
 }
 
 func (h *hiccups) Stats(ctx context.Context) (frontier.Stats, error) {
 	if err := first(&h.stats); err != nil {
 		return frontier.Stats{}, err
 	}
-	return h.Inspector.Stats(ctx)
+	return h.Look.Stats(ctx)
 }
 
 func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error) {
 	if err := first(&h.layers); err != nil {
 		return nil, err
 	}
-	return h.Filter.FilterLayers(ctx)
+	return h.Look.FilterLayers(ctx)
 }
 
 // TestRunWaitsForStore: a run waits for a store that is unavailable at the beginning of
@@ -76,13 +74,13 @@ func TestRunWaitsForStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ses, err := openSession(t.Context(), p, engine.Crawl)
+	ses, err := openSession(t.Context(), p, engine.ToCrawl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := ses.engine
-	away := &hiccups{Upkeep: e.Upkeep, Filter: e.Filter, Inspector: e.Inspector}
-	e.Upkeep, e.Filter, e.Inspector = away, away, away
+	away := &hiccups{Look: e.Look}
+	e.Look = away
 	c, err := ses.serve(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 // endless is a store whose records never end.
 type endless struct {
-	engine.Books
+	engine.Look
 	line []byte
 }
 
@@ -51,7 +51,7 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.ses.engine.Books = &endless{c.ses.engine.Books, []byte(`{"url":"http://a.test/","id":"0123456789abcdef","outcome":"ok"}`)}
+	c.ses.engine.Look = &endless{c.ses.engine.Look, []byte(`{"url":"http://a.test/","id":"0123456789abcdef","outcome":"ok"}`)}
 	const before = `{"url":"gopher://a.test/","why":"refused","pages":0,"urls":0,"waiting":0}` + "\n"
 	seeds := filepath.Join(c.Dir(), seedsFile)
 	if err := os.WriteFile(seeds, []byte(before), 0o600); err != nil {

@@ -37,12 +37,11 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		sums.Exported, err = record.Export{Dirs: dirs, Temp: temp}.To(ctx, w)
 		return sums, err
 	}
-	backend, err := l.backend()
+	place, err := l.place()
 	if err != nil {
 		return sums, err
 	}
-	server := backend.(*engine.Server)
-	ses, err := openStored(ctx, l, backend, engine.Look)
+	ses, err := openStored(ctx, l, place, engine.ToLook)
 	if err != nil {
 		return sums, err
 	}
@@ -55,7 +54,7 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		return sums, engine.CopyLines(ctx, records.Lines(), w)
 	}
 	if len(dirs) == 0 {
-		dirs = []string{server.Workers()}
+		dirs = []string{place.Home()}
 	}
 	if dirs, err = engine.WorkersOf(dirs); err != nil {
 		return sums, err

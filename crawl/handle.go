@@ -20,15 +20,15 @@ import (
 // (a crawl in a directory) wait for each other. A Handle is safe for concurrent use.
 type Handle struct {
 	location Location
-	backend  engine.Backend
+	place    engine.Place
 	own      *session // the session of a Crawl; nil for a Handle from Attach
 
 	turn chan struct{} // holds an element while a call uses the session in kept, or has an embedded crawl open
 	kept *session      // the session that Keep opened; nil if each call opens its own
 }
 
-func newHandle(l Location, backend engine.Backend) *Handle {
-	return &Handle{location: l, backend: backend, turn: make(chan struct{}, 1)}
+func newHandle(l Location, place engine.Place) *Handle {
+	return &Handle{location: l, place: place, turn: make(chan struct{}, 1)}
 }
 
 // lock waits until no other call uses the session in h.kept, or has an embedded crawl open.
@@ -65,7 +65,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Steer)
+	ses, err := openStored(ctx, h.location, h.place, engine.ToSteer)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ type Reconciled = exact.Reconciled
 // number of seeds in it.
 func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err error) {
 	seeds, err = verbSeeds.ask(ctx, h, nothing{})
-	return seedsPath(h.location, h.backend), seeds, err
+	return seedsPath(h.place), seeds, err
 }
 
 // Stop ends the run of the process that runs the crawl, as a signal does, and waits
@@ -235,7 +235,7 @@ type StoppedWorkers struct {
 // StopWorkers asks all workers of a crawl in Redis to stop, as a signal does, and waits until they have
 // ended. It does not concern workers that join later. If ctx ends first, the workers stop nevertheless.
 func (h *Handle) StopWorkers(ctx context.Context) (stopped StoppedWorkers, err error) {
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
+	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
 	if err != nil {
 		return stopped, err
 	}
@@ -307,19 +307,19 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 		records, err := h.own.engine.CommittedRecords(ctx)
 		return records, none, err
 	}
-	if directory, embedded := h.backend.(engine.Directory); embedded {
-		stored, err := h.backend.Stored(ctx)
+	if h.place.OneProcess() {
+		stored, err := h.place.Stored(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		if stored["sink"] == sinkPostgres {
-			rows, closeRows, err := directory.RowsOf(ctx)
+		if stored.InRows() {
+			rows, closeRows, err := h.place.RowsOf(ctx)
 			return rows, func() error { closeRows(); return nil }, err
 		}
 		end, err := verbPosition.ask(ctx, h, nothing{})
-		return record.Reader{Dir: directory.Path, End: end}, none, err
+		return record.Reader{Dir: h.location.Dir, End: end}, none, err
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
+	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -44,11 +44,9 @@ func (h *Handle) Kept() (sum Kept, err error) {
 	if h.own != nil && h.own.monitor != nil {
 		return h.own.monitor.totals().Kept, nil
 	}
-	dirs := []string{h.location.Dir}
-	if server, is := h.backend.(*engine.Server); is {
-		if dirs, err = engine.FindJournals([]string{server.Workers()}); err != nil {
-			return sum, nil // the directories are on other machines
-		}
+	dirs, err := h.place.RunDirs()
+	if err != nil {
+		return sum, nil // the directories are on other machines
 	}
 	for _, dir := range dirs {
 		read, err := engine.ReadJSON[totals](filepath.Join(dir, totalsFile))

@@ -54,15 +54,19 @@ func (r *Redis) Where() string {
 // Stored returns the settings that were fixed when the crawl was created. The keys
 // are the names of the command's flags. Stored returns nil if there is no crawl.
 func Stored(ctx context.Context, l Location) (map[string]string, error) {
-	backend, err := l.backend()
+	place, err := l.place()
 	if err != nil {
 		return nil, err
 	}
-	return backend.Stored(ctx)
+	stored, err := place.Stored(ctx)
+	if err != nil || stored == nil {
+		return nil, err
+	}
+	return stored.Settings, nil
 }
 
-// backend returns the storage of the frontier: a directory, or a Redis.
-func (l Location) backend() (engine.Backend, error) {
+// place returns where the frontier is stored: a directory, or a Redis.
+func (l Location) place() (engine.Place, error) {
 	db, err := l.Postgres.database()
 	if err != nil {
 		return nil, err
@@ -73,6 +77,11 @@ func (l Location) backend() (engine.Backend, error) {
 		}
 		return engine.Directory{Path: l.Dir, DB: db}, nil
 	}
+	return l.server(db)
+}
+
+// server returns the Redis of the crawl. The argument db is its Postgres, or nil.
+func (l Location) server(db *engine.Database) (*engine.Server, error) {
 	if !name.OfCrawl(l.Redis.Name) {
 		return nil, fmt.Errorf("crawl: Redis.Name is %q, want %s", l.Redis.Name, name.Form)
 	}

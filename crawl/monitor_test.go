@@ -14,7 +14,7 @@ import (
 
 // moody is an engine whose Counters returns stats and err, or hangs.
 type moody struct {
-	engine.Upkeep
+	engine.Look
 	stats frontier.Stats
 	err   error
 	hangs bool
@@ -33,7 +33,7 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 func TestSilentStoreKeepsCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
-		ses := &session{Plan: &Plan{}, engine: &engine.Engine{Upkeep: store}}
+		ses := &session{Plan: &Plan{}, engine: &engine.Engine{Look: store}}
 		m := &monitor{session: ses, counters: store.stats, counted: time.Now()}
 		count := func(wantPages uint64, wantSilent time.Duration) {
 			t.Helper()

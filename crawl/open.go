@@ -55,12 +55,12 @@ func (p *Plan) Open(ctx context.Context) (*Crawl, error) {
 	}
 	if err != nil {
 		p.Close()
-		if engine.LockedByOther(p.backend) {
+		if p.place.Busy() {
 			return nil, engine.ErrInUse(p.Dir, "crawler")
 		}
 		return nil, err
 	}
-	ses, err := openSession(ctx, p, engine.Crawl)
+	ses, err := openSession(ctx, p, engine.ToCrawl)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := newHandle(ses.Location(), ses.backend)
+	h := newHandle(ses.Location(), ses.place)
 	h.own = ses
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), ending: &ending{begun: make(chan struct{})}}, nil
 }
@@ -99,11 +99,11 @@ func (c *Crawl) Close() error {
 // write. Attach returns ErrNoCrawl if there is no crawl, and a *WorkerError for the
 // directory of a worker that is not running.
 func Attach(ctx context.Context, l Location) (*Handle, error) {
-	backend, err := l.backend()
+	place, err := l.place()
 	if err != nil {
 		return nil, err
 	}
-	h := newHandle(l, backend)
+	h := newHandle(l, place)
 	if l.Redis == nil {
 		card, err := engine.ReadWorkerCard(l.Dir)
 		if err != nil {
@@ -117,11 +117,11 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 		}
 	}
 	for begun := time.Now(); ; {
-		stored, err := backend.Stored(ctx)
+		stored, err := place.Stored(ctx)
 		if err != nil || stored != nil {
 			return h, err
 		}
-		if dir, is := backend.(engine.Directory); !is || !dir.Creating() || time.Since(begun) > handoverTime {
+		if !place.Busy() || time.Since(begun) > handoverTime {
 			return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
 		}
 		select {
@@ -134,8 +134,8 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 
 // openStored opens an existing crawl with its stored settings, without running it.
 // No request is made, so the settings of a run do not matter.
-func openStored(ctx context.Context, l Location, backend engine.Backend, purpose engine.Purpose) (*session, error) {
-	stored, err := backend.Stored(ctx)
+func openStored(ctx context.Context, l Location, place engine.Place, purpose engine.Purpose) (*session, error) {
+	stored, err := place.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +144,15 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, purpose
 	}
 	var own frontier.Settings
 	if l.Redis == nil { // explanations name the ports that its runs request
-		if own, err = ownSettings(ctx, backend); err != nil {
+		if own, err = ownSettings(stored.Own); err != nil {
 			return nil, err
 		}
 	}
-	p := newPlan(Config{Dir: l.Dir, Redis: l.Redis, Postgres: l.Postgres, Anyway: true}, stored)
-	p.backend = backend
+	p := newPlan(Config{Dir: l.Dir, Redis: l.Redis, Postgres: l.Postgres, Anyway: true}, stored.Settings)
+	p.place = place
 	errs := slices.Concat(p.merge(own), p.parse())
 	p.Settings.Proxy, p.Settings.CAFile, p.Settings.AllowPrivate = "", "", true // no request is made
-	if purpose != engine.Look {
+	if purpose != engine.ToLook {
 		errs = append(errs, p.newClient())
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -183,40 +183,40 @@ type Loss = engine.Loss
 // that are not finished according to Postgres. If Redis has lost the whole crawl, Rebuild
 // restores the crawl from Postgres. Workers must not run during Rebuild.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
-	return rebuild(ctx, l, engine.Rebuild)
+	return rebuild(ctx, l, engine.ToRebuild)
 }
 
 // AcceptLoss is Rebuild for a crawl in a directory whose newest file of records has lost
 // committed records at its end. The crawl goes on without the missing records.
 func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
-	return rebuild(ctx, l, engine.AcceptLoss)
+	return rebuild(ctx, l, engine.ToAcceptLoss)
 }
 
 func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt, err error) {
-	backend, err := l.backend()
+	place, err := l.place()
 	if err != nil {
 		return r, err
 	}
-	if server, shared := backend.(*engine.Server); shared {
-		if purpose == engine.AcceptLoss {
-			return r, &LocationError{Crawl: l.String(), Problem: "only a crawl in a directory can accept a loss: in Redis the records that are there are counted"}
-		}
-		if r.Lost, err = server.Recreate(ctx); err != nil {
+	if purpose == engine.ToAcceptLoss && !place.OneProcess() {
+		return r, engine.ErrSharedLoss(l.String())
+	}
+	if purpose == engine.ToRebuild {
+		if r.Lost, err = place.Recreate(ctx); err != nil {
 			return r, err
 		}
 	}
-	ses, err := openStored(ctx, l, backend, purpose)
+	ses, err := openStored(ctx, l, place, purpose)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ses.close()) }()
-	if purpose == engine.AcceptLoss {
-		if r.Loss, err = ses.engine.AcceptLoss(ctx); err != nil {
+	if purpose == engine.ToAcceptLoss {
+		if r.Loss, err = ses.engine.AcceptRecordLoss(ctx); err != nil {
 			return r, err
 		}
 	}
 	if ses.engine.ExactElsewhere() {
-		done, err := ses.engine.Reconcile(ctx, true)
+		done, err := ses.engine.ReconcileSet(ctx, true)
 		if err != nil {
 			return r, err
 		}
@@ -231,15 +231,11 @@ func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt
 // Redis had. The records in workers' directories stay. Delete returns an error for a crawl
 // that is stored in a directory: to delete such a crawl, remove the directory.
 func Delete(ctx context.Context, l Location) (keys int, err error) {
-	backend, err := l.backend()
+	place, err := l.place()
 	if err != nil {
 		return 0, err
 	}
-	server, shared := backend.(*engine.Server)
-	if !shared {
-		return 0, &LocationError{Crawl: l.String(), Problem: "an embedded crawl is removed with its directory"}
-	}
-	return server.Remove(ctx)
+	return place.Remove(ctx)
 }
 
 // Listed is a crawl in a list of crawls.
@@ -255,11 +251,11 @@ type Listed struct {
 // most. If that was too short, complete is false. List does not use r.Name.
 func List(ctx context.Context, r Redis) (crawls []Listed, complete bool, err error) {
 	r.Name = "list"
-	backend, err := Location{Redis: &r}.backend()
+	server, err := Location{Redis: &r}.server(nil)
 	if err != nil {
 		return nil, false, err
 	}
-	found, complete, err := redisstore.List(ctx, redisstore.Config{Redis: backend.(*engine.Server).Redis})
+	found, complete, err := redisstore.List(ctx, redisstore.Config{Redis: server.Redis})
 	for _, c := range found {
 		crawls = append(crawls, Listed(c))
 	}

@@ -41,20 +41,20 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	if h.own != nil {
 		return outboxesOf(h.own.engine, h.location, none), nil
 	}
-	if directory, embedded := h.backend.(engine.Directory); embedded {
-		stored, err := h.backend.Stored(ctx)
+	if h.place.OneProcess() {
+		stored, err := h.place.Stored(ctx)
 		if err != nil {
 			return nil, err
 		}
 		end := &committedEnd{handle: h}
-		box, release, err := directory.Outbox(ctx, stored["sink"] == sinkPostgres, end.position)
+		box, release, err := h.place.Outbox(ctx, stored.InRows(), end.position)
 		if err != nil {
 			return nil, err
 		}
 		list := func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }
 		return &Outboxes{list: list, release: release, at: h.location}, nil
 	}
-	ses, err := openStored(ctx, h.location, h.backend, engine.Look)
+	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type Plan struct {
 	// run (OnPage, Events, Logger and so on) can be set until Open; all else must not be changed.
 	Config
 
-	backend   engine.Backend
+	place     engine.Place
 	stored    frontier.Settings        // nil means a new crawl
 	sources   map[string]settings.Kept // where values that the run does not set are from
 	overrides []Override
@@ -87,23 +87,23 @@ const (
 // If the error is a *ConfigError, it names every fault, and the Plan can show the settings that have none, but cannot be
 // opened. Close ends the Plan, unless Open has opened it.
 func Prepare(ctx context.Context, config Config) (*Plan, error) {
-	backend, err := config.Location().backend()
+	place, err := config.Location().place()
 	if err != nil {
 		return nil, err
 	}
-	stored, err := backend.Stored(ctx)
+	stored, err := place.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}
+	p := newPlan(config, nil)
+	p.place, p.sizes = place, crash.SizesOf(ctx)
 	var own frontier.Settings
 	if stored != nil {
-		if own, err = ownSettings(ctx, backend); err != nil {
+		p.stored = stored.Settings
+		if own, err = ownSettings(stored.Own); err != nil {
 			return nil, err
 		}
 	}
-	p := newPlan(config, stored)
-	p.backend = backend
-	p.sizes = crash.SizesOf(ctx)
 	return p, p.complete(own)
 }
 

@@ -366,7 +366,7 @@ func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
 // Commits returns how often this process committed changes to the embedded frontier.
 // The result embedded is false for a frontier in Redis.
-func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
+func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Committed() }
 
 // StoppedBy returns why the run ends early: ErrTimeOver, ErrStopped, or the cause of
 // Run's context. It returns nil until Stopping is closed.

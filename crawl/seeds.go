@@ -139,7 +139,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 		Lines:   func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
 		Waiting: engine.WithContext(ctx, engine.Unfinished(ctx, ses.engine)),
 	}
-	name := seedsPath(ses.Location(), ses.backend)
+	name := seedsPath(ses.place)
 	err = engine.ReplaceFile(name, func(w io.Writer) (err error) {
 		out := bufio.NewWriterSize(w, 64<<10)
 		if n, err = copyRefused(out, name); err != nil {
@@ -218,9 +218,4 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 
 // seedsPath returns the path of seedsFile. If the crawl is in Redis and does not run
 // here, the file is in the directory that contains the workers' directories.
-func seedsPath(l Location, backend engine.Backend) string {
-	if server, shared := backend.(*engine.Server); shared && l.Dir == "" {
-		return filepath.Join(server.Workers(), seedsFile)
-	}
-	return filepath.Join(l.Dir, seedsFile)
-}
+func seedsPath(place engine.Place) string { return filepath.Join(place.Home(), seedsFile) }

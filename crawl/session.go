@@ -37,14 +37,14 @@ type session struct {
 }
 
 // openSession opens the crawl of a plan. It creates the crawl only if the argument purpose
-// is engine.Crawl.
+// is engine.ToCrawl.
 func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session, error) {
 	opened, err := p.openEngine(ctx, purpose)
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
-	ses := &session{Plan: p, engine: opened, dir: opened.Dir, changed: make(chan struct{}, 1)}
+	ses := &session{Plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
 		err := opened.Close()
 		p.Close()
@@ -53,14 +53,14 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	if p.Redis == nil {
 		ses.dir = p.Dir
 	}
-	if purpose == engine.Look {
+	if purpose == engine.ToLook {
 		return ses, nil
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
-		SeedOrigins: purpose == engine.Steer,
-		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Settings.Worker,
+		SeedOrigins: purpose == engine.ToSteer,
+		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink(), Worker: p.Settings.Worker,
 		Policy: p.policy.Load, Exact: p.exact, Memory: p.Memory, Archive: ses.archive(),
 		Concurrency: p.Settings.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		Rate: p.Settings.Rate, Bandwidth: p.Settings.Bandwidth, Grace: requestGrace(p.Settings.Grace),
@@ -79,11 +79,11 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 // tries more often than those that only read, which otherwise could keep it waiting.
 func (p *Plan) openEngine(ctx context.Context, purpose engine.Purpose) (*engine.Engine, error) {
 	pause := 20 * time.Millisecond
-	if purpose == engine.Crawl {
+	if purpose == engine.ToCrawl {
 		pause = time.Millisecond
 	}
 	for begun := time.Now(); ; {
-		opened, err := p.backend.Open(ctx, p.engineConfig(), purpose)
+		opened, err := p.place.Open(ctx, p.engineConfig(), purpose)
 		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > handoverTime {
 			return opened, err
 		}
@@ -118,10 +118,10 @@ func (ses *session) onPage() func(context.Context, *Page) error {
 
 // archive returns the archive of answers, or nil if none are kept.
 func (ses *session) archive() fetcher.Archive {
-	if ses.Settings.Save == "none" || ses.engine.Archive == nil {
+	if ses.Settings.Save == "none" || ses.engine.Archive() == nil {
 		return nil
 	}
-	return archive{ses.engine.Archive, ses.Settings.Save == "all"}
+	return archive{ses.engine.Archive(), ses.Settings.Save == "all"}
 }
 
 // edges returns the sink for links, or nil if links are not kept.
@@ -129,7 +129,7 @@ func (ses *session) edges() record.EdgeSink {
 	if !ses.Settings.Links {
 		return nil
 	}
-	return ses.engine.Edges
+	return ses.engine.Edges()
 }
 
 // archive keeps the answers that Settings.Save selects.

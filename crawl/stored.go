@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -63,11 +62,10 @@ type Override struct{ Name, Stored, Given string }
 // ownFile is the name of the file with the settings of a process's own directory.
 const ownFile = "machine.json"
 
-// ownSettings returns the settings in the directory of this process.
-func ownSettings(ctx context.Context, backend engine.Backend) (frontier.Settings, error) {
-	dir, err := backend.Own(ctx)
-	if err != nil || dir == "" {
-		return nil, err
+// ownSettings returns the settings in the directory of this process; nil means there are none.
+func ownSettings(dir string) (frontier.Settings, error) {
+	if dir == "" {
+		return nil, nil
 	}
 	own, err := engine.ReadJSON[frontier.Settings](filepath.Join(dir, ownFile))
 	if err != nil || own == nil {

@@ -34,35 +34,35 @@ type seedQuestion struct {
 var errNotRun = errors.New("no process runs the crawl from here")
 
 var (
-	verbSeed    = verb[seedQuestion, []SeedAnswer]{"seed", engine.Steer, (*session).seed}
-	verbRetry   = verb[string, int]{"retry", engine.Steer, (*session).retry}
-	verbRecheck = verb[[]frontier.Finished, int]{"recheck", engine.Steer, (*session).recheck}
-	verbPause   = verb[bool, bool]{"pause", engine.Steer, (*session).pause}
-	verbStatus  = verb[nothing, report.Status]{"status", engine.Look, plain((*session).status)}
-	verbSample  = verb[nothing, report.Sample]{"sample", engine.Look, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+	verbSeed    = verb[seedQuestion, []SeedAnswer]{"seed", engine.ToSteer, (*session).seed}
+	verbRetry   = verb[string, int]{"retry", engine.ToSteer, (*session).retry}
+	verbRecheck = verb[[]frontier.Finished, int]{"recheck", engine.ToSteer, (*session).recheck}
+	verbPause   = verb[bool, bool]{"pause", engine.ToSteer, (*session).pause}
+	verbStatus  = verb[nothing, report.Status]{"status", engine.ToLook, plain((*session).status)}
+	verbSample  = verb[nothing, report.Sample]{"sample", engine.ToLook, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
 			return report.Sample{}, errNotRun
 		}
 		return ses.monitor.sample(ctx, time.Now())
 	})}
-	verbReport  = verb[time.Duration, *report.Report]{"report", engine.Look, (*session).report}
-	verbExplain = verb[string, *explain.Explanation]{"explain", engine.Look, (*session).explain}
-	verbAudit   = verb[nothing, report.Audit]{"audit", engine.Look, plain(func(ses *session, ctx context.Context) (report.Audit, error) {
+	verbReport  = verb[time.Duration, *report.Report]{"report", engine.ToLook, (*session).report}
+	verbExplain = verb[string, *explain.Explanation]{"explain", engine.ToLook, (*session).explain}
+	verbAudit   = verb[nothing, report.Audit]{"audit", engine.ToLook, plain(func(ses *session, ctx context.Context) (report.Audit, error) {
 		return ses.engine.CountBooks(ctx)
 	})}
-	verbPosition = verb[nothing, frontier.Position]{"position", engine.Look, plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
+	verbPosition = verb[nothing, frontier.Position]{"position", engine.ToLook, plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
 		return ses.engine.Position(ctx)
 	})}
-	verbFilter    = verb[nothing, FilterState]{"filter", engine.Look, plain((*session).filter)}
-	verbSeeds     = verb[nothing, uint64]{"seeds", engine.Look, plain((*session).writeSeeds)}
-	verbReconcile = verb[nothing, Reconciled]{"reconcile", engine.Steer, plain(func(ses *session, ctx context.Context) (Reconciled, error) {
-		return ses.engine.Reconcile(ctx, false)
+	verbFilter    = verb[nothing, FilterState]{"filter", engine.ToLook, plain((*session).filter)}
+	verbSeeds     = verb[nothing, uint64]{"seeds", engine.ToLook, plain((*session).writeSeeds)}
+	verbReconcile = verb[nothing, Reconciled]{"reconcile", engine.ToSteer, plain(func(ses *session, ctx context.Context) (Reconciled, error) {
+		return ses.engine.ReconcileSet(ctx, false)
 	})}
-	verbCanonical = verb[string, string]{"canonical", engine.Look, func(ses *session, _ context.Context, url string) (string, error) {
+	verbCanonical = verb[string, string]{"canonical", engine.ToLook, func(ses *session, _ context.Context, url string) (string, error) {
 		canonical, err := ses.canon.Parse(url)
 		return canonical.String(), err
 	}}
-	verbStop = verb[nothing, nothing]{"stop", engine.Look, plain(func(ses *session, _ context.Context) (nothing, error) {
+	verbStop = verb[nothing, nothing]{"stop", engine.ToLook, plain(func(ses *session, _ context.Context) (nothing, error) {
 		if ses.monitor != nil {
 			if stop := ses.monitor.stop.Load(); stop != nil {
 				(*stop)(ErrStopped)
@@ -120,7 +120,7 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 // to run the crawl, and the question can be asked again.
 func (v verb[Q, A]) handedOver(err error) bool {
 	broken, is := errors.AsType[*brokenCallError](err)
-	return is && (!broken.sent || v.purpose == engine.Look) || errors.Is(err, frontier.ErrLocked)
+	return is && (!broken.sent || v.purpose == engine.ToLook) || errors.Is(err, frontier.ErrLocked)
 }
 
 func (v verb[Q, A]) askOnce(ctx context.Context, h *Handle, question Q) (answer A, err error) {
@@ -139,7 +139,7 @@ func (v verb[Q, A]) askOnce(ctx context.Context, h *Handle, question Q) (answer 
 			return v.perform(h.kept, ctx, question)
 		}
 	}
-	ses, err := openStored(ctx, h.location, h.backend, v.purpose)
+	ses, err := openStored(ctx, h.location, h.place, v.purpose)
 	if err != nil {
 		return answer, err
 	}

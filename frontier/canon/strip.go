@@ -1,10 +1,10 @@
 package canon
 
 import (
-	"slices"
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )

@@ -133,11 +133,11 @@ func mismatch(format string, args ...any) error {
 func (e mismatchError) Error() string        { return string(e) }
 func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
 
-// StoredSettings returns the settings of the crawl cfg.Name, or ErrNoCrawl. It uses only
-// Redis and Name of cfg.
-func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) {
+// Stored returns the settings of the crawl cfg.Name, and the id that it got when it was created, or
+// ErrNoCrawl. It uses only Redis and Name of cfg.
+func Stored(ctx context.Context, cfg Config) (settings frontier.Settings, id string, err error) {
 	c, err := storedCard(ctx, cfg)
-	return c.Settings, err
+	return c.Settings, c.ID, err
 }
 
 // StoredHasher returns the hasher of the fingerprints of the crawl cfg.Name, or ErrNoCrawl.
@@ -145,13 +145,6 @@ func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) 
 func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 	c, err := storedCard(ctx, cfg)
 	return bloomstore.NewHasher(bloomstore.Key(c.Key)), err
-}
-
-// StoredID returns the id that the crawl cfg.Name got when it was created, or ErrNoCrawl. It uses
-// only Redis and Name of cfg.
-func StoredID(ctx context.Context, cfg Config) (string, error) {
-	c, err := storedCard(ctx, cfg)
-	return c.ID, err
 }
 
 func storedCard(ctx context.Context, cfg Config) (card, error) {

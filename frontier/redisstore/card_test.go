@@ -128,7 +128,7 @@ func TestJoinCompares(t *testing.T) {
 	if err := looking.Close(); err != nil {
 		t.Error(err)
 	}
-	settings, err := StoredSettings(t.Context(), bare)
+	settings, _, err := Stored(t.Context(), bare)
 	if err != nil || settings["user-agent"] != "a" {
 		t.Errorf("StoredSettings = %v, %v, want user-agent a", settings, err)
 	}
@@ -139,7 +139,7 @@ func TestNoCrawl(t *testing.T) {
 	if _, err := Inspect(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("Inspect = %v, want %v", err, ErrNoCrawl)
 	}
-	if _, err := StoredSettings(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
+	if _, _, err := Stored(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("StoredSettings = %v, want %v", err, ErrNoCrawl)
 	}
 }

@@ -9,7 +9,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -32,14 +31,14 @@ type Purpose int
 
 // Purposes.
 const (
-	Crawl      Purpose = iota // to crawl; Open creates the crawl if there is none
-	Look                      // to read; the directory need not be writable
-	Steer                     // to change something while a worker might run
-	Rebuild                   // to rebuild the filter
-	AcceptLoss                // to rebuild the filter although records are missing
+	ToCrawl      Purpose = iota // Open creates the crawl if there is none
+	ToLook                      // the directory need not be writable
+	ToSteer                     // to change something while a worker might run
+	ToRebuild                   // to rebuild the filter
+	ToAcceptLoss                // to rebuild the filter although records are missing
 )
 
-// Config configures Backend.Open.
+// Config configures Place.Open.
 type Config struct {
 	Settings frontier.Settings // stored in a new crawl, and otherwise compared with the stored ones
 	Stored   frontier.Settings // nil means a new crawl
@@ -76,89 +75,182 @@ type Config struct {
 	Logger         *slog.Logger
 }
 
-// Backend stores the frontier of a crawl: it is a Directory or a Server.
-type Backend interface {
+// Place is where the frontier of a crawl is stored: a Directory, or a *Server.
+type Place interface {
 	// String names the crawl to people, without secrets.
 	String() string
-	// Stored returns the settings that were fixed when the crawl was created, or nil
-	// if there is no crawl.
-	Stored(ctx context.Context) (frontier.Settings, error)
-	// Own returns the directory that a process which opens the crawl to crawl would use as its
-	// own. It returns "" if that directory does not belong to the crawl yet.
-	Own(ctx context.Context) (dir string, err error)
+	// Stored returns what is known of the crawl without opening it, or nil if there is no crawl.
+	Stored(ctx context.Context) (*Stored, error)
 	// Open opens the crawl.
 	Open(ctx context.Context, c *Config, why Purpose) (*Engine, error)
+	// Busy reports whether another process has the crawl open, or is creating it, so that it cannot
+	// be opened here now.
+	Busy() bool
+	// OneProcess reports whether only one process at a time can have the crawl open. Then Outbox and Records
+	// read it while another process has it open.
+	OneProcess() bool
+	// Outbox opens the outbox of the crawl without opening the crawl. The function committedEnd returns
+	// the end of the committed records in files. The argument inRows reports whether the records are rows.
+	Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error)
+	// RowsOf opens the records of the crawl, which are rows, without opening the crawl.
+	RowsOf(ctx context.Context) (records RecordSource, closeRows func(), err error)
+	// RunDirs returns the directories on this machine in which processes have run the crawl.
+	RunDirs() ([]string, error)
+	// Home returns the directory for files about the whole crawl.
+	Home() string
+	// Recreate creates the crawl again if its server has lost it, and returns what was lost. A rebuild must
+	// follow. Recreate returns nil if the crawl is there.
+	Recreate(ctx context.Context) (*LostError, error)
+	// Remove deletes the crawl from its servers, and returns how many keys Redis had.
+	Remove(ctx context.Context) (keys int, err error)
 }
 
-// Engine is an open frontier with its outputs. It is safe for concurrent use.
+// Stored is what is known of a crawl that is not open.
+type Stored struct {
+	Settings frontier.Settings // those that were fixed when the crawl was created
+	// Own is the directory that a process which opens the crawl to crawl would use as its
+	// own. It is empty if that directory does not belong to the crawl yet.
+	Own string
+}
+
+// InRows reports whether the records of the crawl are rows of a Postgres. It is false if there is no crawl.
+func (s *Stored) InRows() bool { return s != nil && s.Settings["sink"] == "postgres" }
+
+// Engine is an open frontier with its outputs, as four interfaces that an embedded and a shared
+// frontier satisfy. It is safe for concurrent use.
 type Engine struct {
+	Queue
+	Look
+	Change
+	Output
+
+	close func() error
+}
+
+// Queue is what a worker needs.
+type Queue interface {
 	frontier.Store
+	frontier.Control
+	besideStore
+}
+
+// besideStore is the part of Queue that does not depend on the set of exact keys.
+type besideStore interface {
 	frontier.Scope
 	frontier.Quota
-	frontier.Inspector
-	frontier.Control
-	Filter
-	Books
-	Upkeep
-
-	*outputs
-
-	local  *localEngine  // nil means that the frontier is in Redis
-	shared *sharedEngine // nil means that the frontier is embedded
+	// Forward exchanges keys between the exact set and the queue until stop is called.
+	Forward(ctx context.Context) (stop func())
+	// StopRequested returns a channel that is closed when StopWorkers of another process asks this
+	// worker to stop. It is nil if the crawl is embedded.
+	StopRequested() <-chan struct{}
+	// CancelWait unblocks a Close that waits for Postgres.
+	CancelWait()
+	// Err returns the error that made the engine unusable, or nil.
+	Err() error
 }
 
-// Filter is the part of an engine that concerns the filter.
-type Filter interface {
+// Look reads a crawl.
+type Look interface {
+	frontier.Inspector
+
 	Hasher() bloomstore.Hasher
 	// FilterLayers returns the sizes and the fill of the layers, oldest first.
 	FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error)
+	// FilterBytes returns how much of this process's memory the filter takes; it is 0
+	// for a filter in Redis.
+	FilterBytes() uint64
 	// Probe looks up n random fingerprints, or fewer if ctx ends. It returns how many
 	// were looked up, and how many of them the filter claimed to contain.
 	Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error)
-	// MarkSeen marks URLs as seen without queueing them. It returns how many of them
-	// the filter did not contain yet.
-	MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error)
-}
 
-// SeenURL is a canonical URL with its host key.
-type SeenURL = redisstore.SeenURL
-
-// Books is the part of an engine that concerns the counters, the records and
-// single URLs.
-type Books interface {
 	LocateURL(ctx context.Context, host, url string) (URLState, error)
-	// CountBooks compares the counters of the crawl with a new count.
-	CountBooks(ctx context.Context) (report.Audit, error)
-	// CommittedRecords returns the records that are committed now.
-	CommittedRecords(ctx context.Context) (RecordSource, error)
-	// Position returns the end of the records that this process commits.
-	Position(ctx context.Context) (frontier.Position, error)
-	// Outboxes returns the current outboxes.
-	Outboxes(ctx context.Context) ([]Outbox, error)
-}
-
-// Upkeep is the part of an engine that a running crawl needs beside its frontier.
-type Upkeep interface {
 	// Counters returns Stats without the state of the filter. It is cheap.
 	Counters(ctx context.Context) (frontier.Stats, error)
+	// CountBooks compares the counters of the crawl with a new count.
+	CountBooks(ctx context.Context) (report.Audit, error)
+	// Committed returns how often this process committed changes to the embedded store.
+	// The result embedded is false for a crawl in Redis.
+	Committed() (commits uint64, embedded bool)
+	// CommittedRecords returns the records that are committed now.
+	CommittedRecords(ctx context.Context) (RecordSource, error)
+	// Export merges the records of workers. It leaves out items that are not finished.
+	Export(ctx context.Context, all record.Export, w io.Writer) (record.Exported, error)
+	// Position returns the end of the records that this process commits.
+	Position(ctx context.Context) (frontier.Position, error)
+
 	// Sharing returns the workers of the crawl, or nil if it is embedded.
 	Sharing(ctx context.Context) (*report.Sharing, error)
 	// ExactKeys counts the keys of the exact set, which has a row for each exact URL in
 	// Postgres. It returns nil if the crawl has no such set, or if the address of Postgres
 	// was not given.
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
-	// Forward exchanges keys between the exact set and the queue until stop is called.
-	Forward(ctx context.Context) (stop func())
-	// StopRequested returns a channel that is closed when StopWorkers of another process asks this
-	// worker to stop. It is nil if the crawl is embedded.
-	StopRequested() <-chan struct{}
+	// ExactElsewhere reports whether the exact keys are in Postgres. The result has a meaning only in
+	// a process that does not crawl. For a worker it is always false.
+	ExactElsewhere() bool
+
+	// Outboxes returns the current outboxes.
+	Outboxes(ctx context.Context) ([]Outbox, error)
+	// Journals returns the journals whose events are not wholly delivered, as Redis knows them. It
+	// returns none for an embedded crawl.
+	Journals(ctx context.Context) ([]Journal, error)
+	// OutboxOf returns the outbox of a journal of this crawl whose directory is on this machine, under
+	// the path that j names. The result found is false if it is not there, or if a process has it open.
+	OutboxOf(j Journal) (box Outbox, found bool)
+}
+
+// Change changes a crawl beside what its workers do.
+type Change interface {
+	// MarkSeen marks URLs as seen without queueing them. It returns how many of them
+	// the filter did not contain yet.
+	MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error)
+	// Recheck queues finished items of an embedded crawl again: see frontier.Rechecker. For a crawl in Redis, the
+	// error is errors.ErrUnsupported.
+	Recheck(ctx context.Context, items []frontier.Finished) (int, error)
+	// AcceptRecordLoss makes an embedded crawl usable again after its newest file of records
+	// became shorter. It changes nothing if all records are there.
+	AcceptRecordLoss(ctx context.Context) (*Loss, error)
+	// ReconcileSet looks up in Postgres which exact URLs are unfinished, and offers to the queue those
+	// that the queue lacks. It skips URLs that another worker might be offering at this moment. If
+	// the argument refill is true, ReconcileSet offers all unfinished exact URLs.
+	ReconcileSet(ctx context.Context, refill bool) (exact.Reconciled, error)
 	// StopWorkers asks all workers of a crawl in Redis to stop, and waits: see redisstore.Store.
 	StopWorkers(ctx context.Context) (left, died []redisstore.Worker, err error)
-	// CancelWait unblocks a Close that waits for Postgres.
-	CancelWait()
-	// Err returns the error that made the engine unusable, or nil.
-	Err() error
+	// ReportJournal stores j in Redis. It does nothing for an embedded crawl.
+	ReportJournal(ctx context.Context, j Journal) error
+	// ForgetJournal removes a journal from Redis, because its events are delivered.
+	ForgetJournal(ctx context.Context, id, relay string) error
 }
+
+// Output is where the records of this process go.
+type Output interface {
+	Dir() string            // the directory with this process's records; empty means none
+	Sink() record.Sink      // writes to files and to the stream; nil means that no records are written
+	Archive() *warc.Writer  // nil means no answers are kept
+	Edges() record.EdgeSink // nil means no links are kept
+}
+
+var (
+	_ interface {
+		Queue
+		Look
+		Change
+	} = (*localEngine)(nil)
+	_ interface {
+		Queue
+		Look
+		Change
+	} = (*sharedEngine)(nil)
+	_ Output = (*outputs)(nil)
+)
+
+// Close closes the store, its output, and the connections, in this order.
+func (e *Engine) Close() error {
+	e.CancelWait()
+	return e.close()
+}
+
+// SeenURL is a canonical URL with its host key.
+type SeenURL = redisstore.SeenURL
 
 // RecordSource reads the records of a crawl. A URL has one record for each round. A new
 // round begins when a finished URL is queued again.
@@ -173,39 +265,4 @@ type URLState struct {
 	HostAdded       uint64 // items ever added to its host
 	HostMost        uint64 // the limit of HostAdded; 0 means no limit
 	HostBlob        []byte // frontier.HostUpdate.Blob, as it is stored for the host; nil means none
-}
-
-// Close closes the store, its output, and the connections, in this order.
-func (e *Engine) Close() error {
-	e.CancelWait()
-	if e.local != nil {
-		return errors.Join(e.local.Store.Close(), e.outputs.close(), e.local.rows.close(), e.local.boxes.close())
-	}
-	return errors.Join(e.shared.Store.Close(), e.outputs.close(), e.shared.closeExact(), e.shared.boxes.close())
-}
-
-// FilterBytes returns how much of this process's memory the filter takes; it is 0
-// for a filter in Redis.
-func (e *Engine) FilterBytes() uint64 {
-	if e.local == nil {
-		return 0
-	}
-	return e.local.FilterBytes()
-}
-
-// Recheck queues finished items of an embedded crawl again: see frontier.Rechecker.
-func (e *Engine) Recheck(ctx context.Context, items []frontier.Finished) (int, error) {
-	if e.local == nil {
-		return 0, errors.ErrUnsupported
-	}
-	return e.local.Recheck(ctx, items)
-}
-
-// Commits returns how often this process committed changes to the embedded store.
-// The result embedded is false for a crawl in Redis.
-func (e *Engine) Commits() (commits uint64, embedded bool) {
-	if e.local == nil {
-		return 0, false
-	}
-	return e.local.Commits(), true
 }

@@ -41,16 +41,25 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 	return &exactStore{store, keys}
 }
 
+// mixedQueue is a queue whose items are added and completed through another store.
+type mixedQueue struct {
+	frontier.Store
+	frontier.Control
+	besideStore
+}
+
 // engine returns an Engine over e. All fields of e must be set before. Items are added
 // and completed through the exact set, if there is one.
 func (e *sharedEngine) engine(out *outputs) *Engine {
-	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
+	engine := &Engine{Queue: e, Look: e, Change: e, Output: out, close: func() error {
+		return errors.Join(e.Store.Close(), out.close(), e.closeExact(), e.boxes.close())
+	}}
 	switch {
 	case e.exact != nil:
-		engine.Store, engine.Control = e.exact, e.exact
+		engine.Queue = mixedQueue{e.exact, e.exact, e}
 	case e.exactElsewhere:
 		without := withoutSet{e, errElsewhere(e.server.String(), "exact keys")}
-		engine.Store, engine.Control = without, without
+		engine.Queue = mixedQueue{without, without, e}
 	}
 	return engine
 }
@@ -93,7 +102,7 @@ func (t *exactStore) addStatus(ctx context.Context, url string, status *frontier
 	return err
 }
 
-// ExactKeys implements Upkeep.
+// ExactKeys implements Look.
 func (e *sharedEngine) ExactKeys(ctx context.Context) (*report.ExactKeys, error) {
 	if e.exact == nil {
 		return nil, nil
@@ -108,11 +117,11 @@ func (e *sharedEngine) ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 	return &report.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed, Lag: stats.Lag.Seconds()}, nil
 }
 
-// CancelWait implements Upkeep. It does nothing: a call that waits for Redis ends
+// CancelWait implements Queue. It does nothing: a call that waits for Redis ends
 // with its context.
 func (*sharedEngine) CancelWait() {}
 
-// Forward implements Upkeep.
+// Forward implements Queue.
 func (e *sharedEngine) Forward(ctx context.Context) (stop func()) {
 	if e.exact == nil {
 		return func() {}

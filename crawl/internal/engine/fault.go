@@ -50,3 +50,8 @@ func (w *textError) Unwrap() error { return w.cause }
 func ErrInUse(dir, by string) error {
 	return &textError{fmt.Sprintf("%s is in use by another %s", dir, by), frontier.ErrLocked}
 }
+
+// ErrSharedLoss returns the error for a crawl in Redis that shall accept a loss of records.
+func ErrSharedLoss(crawl string) error {
+	return &LocationError{Crawl: crawl, Problem: "only a crawl in a directory can accept a loss: in Redis the records that are there are counted"}
+}

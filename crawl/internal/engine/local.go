@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -14,39 +15,58 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Directory is the Backend of an embedded crawl.
+// Directory is the Place of an embedded crawl.
 type Directory struct {
 	Path string
 	DB   *Database // the database with the crawl's records; nil if no address of a database was given
 }
 
-var _ Backend = Directory{}
+var _ Place = Directory{}
 
-// String implements Backend.
+// String implements Place.
 func (d Directory) String() string { return d.Path }
 
-// Stored implements Backend.
-func (d Directory) Stored(context.Context) (frontier.Settings, error) {
-	return localstore.StoredSettings(nil, d.Path)
+// Stored implements Place.
+func (d Directory) Stored(context.Context) (*Stored, error) {
+	settings, err := localstore.StoredSettings(nil, d.Path)
+	if err != nil || settings == nil {
+		return nil, err
+	}
+	return &Stored{settings, d.Path}, nil
 }
 
-// Own implements Backend.
-func (d Directory) Own(context.Context) (dir string, err error) { return d.Path, nil }
+// OneProcess implements Place.
+func (Directory) OneProcess() bool { return true }
 
-// Open implements Backend.
+// RunDirs implements Place.
+func (d Directory) RunDirs() ([]string, error) { return []string{d.Path}, nil }
+
+// Home implements Place.
+func (d Directory) Home() string { return d.Path }
+
+// Recreate implements Place: the crawl and its directory are lost together.
+func (Directory) Recreate(context.Context) (*LostError, error) { return nil, nil }
+
+// Remove implements Place.
+func (d Directory) Remove(context.Context) (keys int, err error) {
+	return 0, &LocationError{Crawl: d.String(), Problem: "an embedded crawl is removed with its directory"}
+}
+
+// Open implements Place.
 func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
-	out := &outputs{c: c, Dir: d.Path}
+	out := &outputs{c: c, dir: d.Path}
 	var inRows *rowOutput
 	output := func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
 		return d.openOutput(out, position)
 	}
 	if c.Rows {
 		inRows, output = new(rowOutput), nil
-		if why == Crawl {
+		if why == ToCrawl {
 			output = func(crawl frontier.Identity, position frontier.Position) (frontier.Output, error) {
 				return inRows.open(ctx, d, out, crawl, position)
 			}
@@ -54,11 +74,11 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	}
 	open := localstore.Open
 	switch why {
-	case Rebuild:
+	case ToRebuild:
 		open = localstore.Rebuild
-	case AcceptLoss:
+	case ToAcceptLoss:
 		open, output = localstore.Rebuild, nil
-	case Look: // missing records do not prevent reading
+	case ToLook: // missing records do not prevent reading
 		open, output = localstore.OpenReadOnly, nil
 	}
 	store, err := open(localstore.Config{
@@ -74,8 +94,10 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		return nil, err
 	}
 	e := &localEngine{Store: store, dir: d.Path, rows: inRows}
-	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, local: e}
-	if why != Crawl {
+	engine := &Engine{Queue: e, Look: e, Change: e, Output: out, close: func() error {
+		return errors.Join(store.Close(), out.close(), inRows.close(), e.boxes.close())
+	}}
+	if why != ToCrawl {
 		if err := inRows.inspect(ctx, d, store.ID()); err != nil {
 			return nil, errors.Join(err, engine.Close())
 		}
@@ -120,14 +142,8 @@ func Locked(dir string) (bool, error) {
 	return localstore.Locked(nil, dir)
 }
 
-// Creating reports whether a process is creating a crawl in the directory.
-func (d Directory) Creating() bool { return localstore.LockedByOther(d.Path) }
-
-// LockedByOther reports whether another process has the directory of an embedded crawl open.
-func LockedByOther(backend Backend) bool {
-	d, embedded := backend.(Directory)
-	return embedded && d.Creating()
-}
+// Busy implements Place.
+func (d Directory) Busy() bool { return localstore.LockedByOther(d.Path) }
 
 // localEngine is an embedded frontier.
 type localEngine struct {
@@ -137,10 +153,10 @@ type localEngine struct {
 	rows  *rowOutput // nil means that the records are in files
 }
 
-// Sharing implements Upkeep. An embedded crawl has at most one process.
+// Sharing implements Look. An embedded crawl has at most one process.
 func (*localEngine) Sharing(context.Context) (*report.Sharing, error) { return nil, nil }
 
-// MarkSeen implements Filter.
+// MarkSeen implements Change.
 func (l *localEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error) {
 	prints := make([]bloomstore.Fingerprint, len(urls))
 	for i, u := range urls {
@@ -149,29 +165,57 @@ func (l *localEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, 
 	return l.Store.MarkSeen(ctx, prints)
 }
 
-// FilterLayers implements Filter.
+// FilterLayers implements Look.
 func (l *localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
 	return l.Store.FilterLayers(), nil
 }
 
-// StopRequested implements Upkeep. The process of an embedded crawl is stopped through its socket.
+// StopRequested implements Queue. The process of an embedded crawl is stopped through its socket.
 func (*localEngine) StopRequested() <-chan struct{} { return nil }
 
-// StopWorkers implements Upkeep.
+// StopWorkers implements Change.
 func (*localEngine) StopWorkers(context.Context) (left, died []redisstore.Worker, err error) {
 	return nil, nil, errors.New("an embedded crawl has no other workers")
 }
 
-// ExactKeys implements Upkeep. An embedded crawl has its exact keys in the store.
+// ExactElsewhere implements Look.
+func (*localEngine) ExactElsewhere() bool { return false }
+
+// ReconcileSet implements Change.
+func (*localEngine) ReconcileSet(context.Context, bool) (exact.Reconciled, error) {
+	return exact.Reconciled{}, errNoSet
+}
+
+// Journals implements Look.
+func (*localEngine) Journals(context.Context) ([]Journal, error) { return nil, nil }
+
+// OutboxOf implements Look.
+func (*localEngine) OutboxOf(Journal) (box Outbox, found bool) { return box, false }
+
+// ReportJournal implements Change.
+func (*localEngine) ReportJournal(context.Context, Journal) error { return nil }
+
+// ForgetJournal implements Change.
+func (*localEngine) ForgetJournal(context.Context, string, string) error { return nil }
+
+// Export implements Look.
+func (l *localEngine) Export(context.Context, record.Export, io.Writer) (record.Exported, error) {
+	return record.Exported{}, &LocationError{Crawl: l.dir, Problem: "an embedded crawl has no records of other workers to merge"}
+}
+
+// Committed implements Look.
+func (l *localEngine) Committed() (commits uint64, embedded bool) { return l.Commits(), true }
+
+// ExactKeys implements Look. An embedded crawl has its exact keys in the store.
 func (*localEngine) ExactKeys(context.Context) (*report.ExactKeys, error) { return nil, nil }
 
-// Forward implements Upkeep.
+// Forward implements Queue.
 func (*localEngine) Forward(context.Context) (stop func()) { return func() {} }
 
-// CancelWait implements Upkeep.
+// CancelWait implements Queue.
 func (l *localEngine) CancelWait() { l.rows.cancelWait() }
 
-// CommittedRecords implements Books.
+// CommittedRecords implements Look.
 func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if l.rows != nil {
 		return l.rows.records(ctx, l.dir)
@@ -180,7 +224,7 @@ func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error
 	return record.Reader{Dir: l.dir, End: end}, err
 }
 
-// LocateURL implements Books.
+// LocateURL implements Look.
 func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState, error) {
 	at, err := l.Locate(ctx, host, url)
 	if err != nil {
@@ -201,8 +245,7 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	return where, nil
 }
 
-// RowsOf opens the records of an embedded crawl whose records are in Postgres. It does not
-// open the crawl.
+// RowsOf implements Place.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
 	set, err := d.storedRows(ctx)
 	if err != nil {

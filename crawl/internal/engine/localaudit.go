@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. It compares counters and records of the same moment.
+// CountBooks implements Look. It compares counters and records of the same moment.
 func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := l.Recount(ctx)
 	if err != nil {

@@ -19,24 +19,20 @@ type Loss struct {
 	None    bool   // nothing is missing
 }
 
-// AcceptLoss makes an embedded crawl usable again after its newest file of records
-// became shorter. It changes nothing if all records are there.
-func (e *Engine) AcceptLoss(ctx context.Context) (*Loss, error) {
-	if e.local == nil {
-		return nil, errors.New("only a crawl in a directory can accept a loss: in Redis the records that are there are counted")
-	}
-	books, err := e.local.Recount(ctx)
+// AcceptRecordLoss implements Change.
+func (l *localEngine) AcceptRecordLoss(ctx context.Context) (*Loss, error) {
+	books, err := l.Recount(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rest, cut, err := record.Rest(record.Config{Dir: e.local.dir}, books.Position)
+	rest, cut, err := record.Rest(record.Config{Dir: l.dir}, books.Position)
 	if err != nil {
 		return nil, err
 	}
 	if cut.Name == "" || !cut.Missing() {
 		return &Loss{Cut: cut, None: true}, nil
 	}
-	reader := record.Reader{Dir: e.local.dir, End: rest}
+	reader := record.Reader{Dir: l.dir, End: rest}
 	left, err := countRecords(ctx, reader.Lines())
 	if err != nil {
 		return nil, fmt.Errorf("the records that are left cannot be counted: %w", err)
@@ -49,7 +45,7 @@ func (e *Engine) AcceptLoss(ctx context.Context) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Loss{Cut: cut, Left: left.all, Records: loss.Records, Away: len(away)}, e.local.AcceptLoss(ctx, rest, loss)
+	return &Loss{Cut: cut, Left: left.all, Records: loss.Records, Away: len(away)}, l.AcceptLoss(ctx, rest, loss)
 }
 
 // lossOf returns the counts of the missing records.

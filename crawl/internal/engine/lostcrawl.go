@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
@@ -36,7 +35,7 @@ func (e *LostError) Loss() string {
 
 // lostCrawl is called if Redis does not have the crawl. It returns a *LostError if Postgres has
 // the crawl. It returns nil if neither has the crawl.
-func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
+func (h *Server) lostCrawl(ctx context.Context) (*Stored, error) {
 	if h.DB == nil {
 		return nil, nil
 	}
@@ -49,15 +48,16 @@ func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
 	}
 	// Another worker might be creating the crawl at this moment: first in Redis, then in
 	// Postgres. So look in Redis once more.
-	settings, err := redisstore.StoredSettings(ctx, h.config())
+	settings, _, err := redisstore.Stored(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return nil, &LostError{h.String(), kept}
+	} else if err != nil {
+		return nil, h.explain(err)
 	}
-	return settings, h.explain(err)
+	return &Stored{Settings: settings}, nil
 }
 
-// Recreate creates the crawl again if Redis has lost it, and returns what was lost. A
-// rebuild must follow. Recreate returns nil if the crawl is in Redis.
+// Recreate implements Place.
 func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
 	_, err := h.Stored(ctx)
 	lost, is := errors.AsType[*LostError](err)

@@ -70,9 +70,7 @@ func (o *outboxes) close() (err error) {
 	return err
 }
 
-// Outbox opens the outbox of an embedded crawl without opening the crawl. The
-// function committedEnd returns the end of the committed records in files. The argument inRows
-// reports whether the records are rows of a Postgres.
+// Outbox implements Place.
 func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
 	if inRows {
 		set, err := d.storedRows(ctx)
@@ -89,7 +87,7 @@ func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(co
 	return boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), boxes.close, nil
 }
 
-// Outboxes implements Books.
+// Outboxes implements Look.
 func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	if l.rows == nil {
 		id := l.ID()
@@ -101,7 +99,7 @@ func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	return []Outbox{rowsOf(l.rows.set)}, nil
 }
 
-// Outboxes implements Books. For records in files, a worker returns the outbox of its
+// Outboxes implements Look. For records in files, a worker returns the outbox of its
 // own records. A process that does not crawl returns one for each worker's directory
 // on this machine.
 func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
@@ -115,7 +113,7 @@ func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
 	case e.dir != "":
 		return []Outbox{e.journalOf(e.dir)}, nil
 	}
-	dirs, err := FindJournals([]string{e.server.Workers()})
+	dirs, err := FindJournals([]string{e.server.Home()})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoJournal) {
 		return nil, nil // no worker has begun yet
 	}

@@ -22,15 +22,27 @@ type recordFiles interface {
 // outputs are the outputs of a crawl besides its frontier. The store opens them, and
 // the engine closes them after the store.
 type outputs struct {
-	Dir     string          // the directory with this process's records; empty means none
-	Sink    record.Sink     // writes to files and to the stream; nil means that no records are written
-	Archive *warc.Writer    // nil means no answers are kept
-	Edges   record.EdgeSink // nil means no links are kept
+	dir     string
+	sink    record.Sink
+	archive *warc.Writer
+	edges   record.EdgeSink
 
 	c     *Config
 	files io.Closer   // the files of records; nil means that there are none
 	sides []io.Closer // the files of answers and of links
 }
+
+// Dir implements Output.
+func (o *outputs) Dir() string { return o.dir }
+
+// Sink implements Output.
+func (o *outputs) Sink() record.Sink { return o.sink }
+
+// Archive implements Output.
+func (o *outputs) Archive() *warc.Writer { return o.archive }
+
+// Edges implements Output.
+func (o *outputs) Edges() record.EdgeSink { return o.edges }
 
 // edgeFiles is the output of links: record.Files or a record.Journal.
 type edgeFiles interface {
@@ -58,12 +70,12 @@ func (all sideOutputs) Sync() (position frontier.Position, err error) {
 // setRecordFiles sets the files of records. It returns an output that writes to them and to
 // the stream, if there is one.
 func (o *outputs) setRecordFiles(files recordFiles) frontier.Output {
-	o.files, o.Sink = files, files
+	o.files, o.sink = files, files
 	if o.c.Stream == nil {
 		return files
 	}
 	tee := record.Tee{Files: files, Stream: record.NewStream(o.c.Stream)}
-	o.Sink = tee
+	o.sink = tee
 	return tee
 }
 
@@ -71,7 +83,7 @@ func (o *outputs) setRecordFiles(files recordFiles) frontier.Output {
 // returns.
 func (o *outputs) setRows(files rowFiles) frontier.Output {
 	if o.c.Edges {
-		o.Edges = files.rowSink
+		o.edges = files.rowSink
 	}
 	return o.setRecordFiles(files)
 }
@@ -88,7 +100,7 @@ func (o *outputs) openSides(dir string, save bool, openAnswers func(warc.Config)
 		if err != nil {
 			return nil, err
 		}
-		o.Archive, o.sides, all = answers, append(o.sides, answers), append(all, answers)
+		o.archive, o.sides, all = answers, append(o.sides, answers), append(all, answers)
 	}
 	if edges {
 		config := o.c.Records
@@ -97,7 +109,7 @@ func (o *outputs) openSides(dir string, save bool, openAnswers func(warc.Config)
 		if err != nil {
 			return nil, err
 		}
-		o.Edges, o.sides, all = files, append(o.sides, files), append(all, files)
+		o.edges, o.sides, all = files, append(o.sides, files), append(all, files)
 	}
 	if len(all) == 0 {
 		return nil, nil

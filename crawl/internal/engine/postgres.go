@@ -38,16 +38,15 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("%s: %w", d.Where, err)
 }
 
-// Reconcile looks up in Postgres which exact URLs are unfinished, and offers to the queue those
-// that the queue lacks. It skips URLs that another worker might be offering at this moment. If
-// the argument refill is true, Reconcile offers all unfinished exact URLs.
-func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
-	if e.shared == nil || e.shared.exact == nil {
-		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")
+var errNoSet = errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")
+
+// ReconcileSet implements Change.
+func (e *sharedEngine) ReconcileSet(ctx context.Context, refill bool) (exact.Reconciled, error) {
+	if e.exact == nil {
+		return exact.Reconciled{}, errNoSet
 	}
-	return e.shared.exact.Reconcile(ctx, refill)
+	return e.exact.Reconcile(ctx, refill)
 }
 
-// ExactElsewhere reports whether the exact keys are in Postgres. The result has a meaning only in
-// a process that does not crawl. For a worker it is always false.
-func (e *Engine) ExactElsewhere() bool { return e.shared != nil && e.shared.exactElsewhere }
+// ExactElsewhere implements Look.
+func (e *sharedEngine) ExactElsewhere() bool { return e.exactElsewhere }

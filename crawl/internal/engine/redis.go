@@ -18,7 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Server is the Backend of a crawl that workers share in a Redis.
+// Server is the Place of a crawl that workers share in a Redis.
 type Server struct {
 	Redis *redis.UniversalOptions
 	Where string // its URL without secrets
@@ -30,52 +30,64 @@ type Server struct {
 	DB  *Database // the database with the crawl's exact keys; nil if no address of a database was given
 }
 
-var _ Backend = (*Server)(nil)
+var _ Place = (*Server)(nil)
 
-// String implements Backend.
+// String implements Place.
 func (h *Server) String() string { return h.Name + " on " + h.Where }
 
-// Workers returns the directory that contains the workers' directories.
-func (h *Server) Workers() string { return cmp.Or(h.Dir, JournalsOf(h.Name)) }
+// Home implements Place: it returns the directory that contains the workers' directories.
+func (h *Server) Home() string { return cmp.Or(h.Dir, JournalsOf(h.Name)) }
 
 // config returns a config that names the server and the crawl.
 func (h *Server) config() redisstore.Config {
 	return redisstore.Config{Redis: h.Redis, Name: h.Name}
 }
 
-// Stored implements Backend. It returns a *LostError for a crawl that is in
+// Stored implements Place. It returns a *LostError for a crawl that is in
 // Postgres but not in Redis.
-func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
-	settings, err := redisstore.StoredSettings(ctx, h.config())
-	if errors.Is(err, redisstore.ErrNoCrawl) {
+func (h *Server) Stored(ctx context.Context) (*Stored, error) {
+	settings, id, err := redisstore.Stored(ctx, h.config())
+	switch {
+	case errors.Is(err, redisstore.ErrNoCrawl):
 		return h.lostCrawl(ctx)
+	case err != nil:
+		return nil, h.explain(err)
 	}
-	return settings, h.explain(err)
+	own, err := workerCard{Format: workerFormat, Crawl: h.Name, ID: id}.own(h.Dir)
+	return &Stored{settings, own}, err
 }
 
-// Own implements Backend.
-func (h *Server) Own(ctx context.Context) (dir string, err error) {
-	id, err := redisstore.StoredID(ctx, h.config())
-	if errors.Is(err, redisstore.ErrNoCrawl) {
-		return "", nil
-	}
-	if err != nil {
-		return "", h.explain(err)
-	}
-	return workerCard{Format: workerFormat, Crawl: h.Name, ID: id}.own(h.Dir)
+// Busy implements Place.
+func (*Server) Busy() bool { return false }
+
+// OneProcess implements Place.
+func (*Server) OneProcess() bool { return false }
+
+// errOpen reports a call that needs the crawl to be open, because any process can open it.
+var errOpen = errors.New("a crawl in Redis is opened to be read")
+
+// Outbox implements Place.
+func (*Server) Outbox(context.Context, bool, func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
+	return box, nil, errOpen
 }
 
-// Open implements Backend.
+// RowsOf implements Place.
+func (*Server) RowsOf(context.Context) (RecordSource, func(), error) { return nil, nil, errOpen }
+
+// RunDirs implements Place.
+func (h *Server) RunDirs() ([]string, error) { return FindJournals([]string{h.Home()}) }
+
+// Open implements Place.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()
 	config.Policy, config.LeaseTTL, config.SeenCache, config.Logger = c.Policy, c.LeaseTTL, redisstore.DefaultSeenCache, c.Logger
 	state := newRebuildState(c)
-	if why == Rebuild {
+	if why == ToRebuild {
 		if err := h.rebuild(ctx, c, state); err != nil {
 			return nil, err
 		}
 	}
-	if why != Crawl {
+	if why != ToCrawl {
 		store, err := redisstore.Inspect(ctx, config)
 		if err != nil {
 			return nil, h.explain(err)
@@ -100,7 +112,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
-	w := worker{outputs: outputs{c: c, Dir: h.Dir}, server: h}
+	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h}
 	config.TempDir = h.Dir // openOutput creates it, if it is not empty
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
@@ -110,7 +122,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 		w.closeKeys()
 		return nil, errors.Join(h.explain(err), w.close())
 	}
-	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.Dir, workerEnd: c.WorkerEnd}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
 		e.exact = newExactStore(c, store, w.keys, w.set, w.output)
 	}
@@ -171,11 +183,11 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		config.OpenArchive = func(dir string) (frontier.Output, error) { return w.openSides(dir, true) }
 	}
 	card := workerCard{Format: workerFormat, Crawl: w.server.Name, ID: crawl.ID}
-	journal, dir, err := card.openJournal(w.Dir, config)
+	journal, dir, err := card.openJournal(w.dir, config)
 	if err != nil {
 		return nil, err
 	}
-	w.Dir, w.files = dir, journal
+	w.dir, w.files = dir, journal
 	if !inRows {
 		w.journal = journal
 	}
@@ -231,14 +243,13 @@ func (h *Server) explain(err error) error {
 	return fmt.Errorf("%s: %w", h, err)
 }
 
-// Remove deletes the crawl from Redis and Postgres, and returns how many keys Redis
-// had. It returns no error if only one of the two has the crawl.
+// Remove implements Place. It returns no error if only one of the two has the crawl.
 func (h *Server) Remove(ctx context.Context) (keys int, err error) {
-	settings, err := h.Stored(ctx)
+	stored, err := h.Stored(ctx)
 	if _, lost := errors.AsType[*LostError](err); err != nil && !lost {
 		return 0, err
 	}
-	if settings[exactSetting] != "" && h.DB == nil {
+	if stored != nil && stored.Settings[exactSetting] != "" && h.DB == nil {
 		return 0, errElsewhere(h.String(), "exact keys")
 	}
 	inPostgres := pgstore.ErrNoCrawl

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. Redis keeps no row for a finished item. So finished
+// CountBooks implements Look. Redis keeps no row for a finished item. So finished
 // items are counted from the records, if the directories of all workers are on this
 // machine and no worker runs.
 func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {

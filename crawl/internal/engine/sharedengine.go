@@ -34,10 +34,10 @@ type sharedEngine struct {
 	log            *slog.Logger
 }
 
-// Err implements Upkeep. An outage of Redis is temporary, so Err returns nil.
+// Err implements Queue. An outage of Redis is temporary, so Err returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books. For a worker with records in files, Position returns the result
+// Position implements Look. For a worker with records in files, Position returns the result
 // of record.Journal.Answered. Each record before this position counts, unless a later line of
 // the journal cancels the record, or the journal lists it as in doubt. For any other process,
 // Position returns an error.
@@ -48,7 +48,7 @@ func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	return e.journal.Answered()
 }
 
-// Probe implements Filter. If the deadline of ctx ends a call to Redis, Probe returns
+// Probe implements Look. If the deadline of ctx ends a call to Redis, Probe returns
 // the counts of the calls before it, and no error.
 func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	claimed, probes, err = e.Store.Probe(ctx, n)
@@ -58,7 +58,7 @@ func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uin
 	return claimed, probes, err
 }
 
-// Sharing implements Upkeep.
+// Sharing implements Look.
 func (e *sharedEngine) Sharing(ctx context.Context) (*report.Sharing, error) {
 	all, err := e.Workers(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *sharedEngine) ownsAll(dirs []string) (err error) {
 // journals returns the directories of the crawl's workers on this machine. It returns
 // no error if the default directory does not exist.
 func (e *sharedEngine) journals() ([]string, error) {
-	dirs, err := FindJournals([]string{e.server.Workers()})
+	dirs, err := FindJournals([]string{e.server.Home()})
 	if errors.Is(err, fs.ErrNotExist) && e.server.Dir == "" {
 		return nil, nil
 	}
@@ -109,7 +109,7 @@ func (e *sharedEngine) journals() ([]string, error) {
 	return dirs, err
 }
 
-// CommittedRecords implements Books. Records in files are those of the workers'
+// CommittedRecords implements Look. Records in files are those of the workers'
 // directories on this machine.
 func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	records, err := e.reachable(ctx)
@@ -137,7 +137,7 @@ func (e *sharedEngine) reachable(ctx context.Context) (RecordSource, error) {
 	return merged{ctx: ctx, dirs: dirs, pending: waiting(ctx, e)}, nil
 }
 
-// LocateURL implements Books.
+// LocateURL implements Look.
 func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLState, error) {
 	at, err := e.Locate(ctx, host, url)
 	if err != nil {
@@ -167,11 +167,27 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	return where, err
 }
 
-// Export merges the records of workers. It leaves out items that are not finished.
-func (e *Engine) Export(ctx context.Context, all record.Export, w io.Writer) (record.Exported, error) {
-	if err := e.shared.ownsAll(all.Dirs); err != nil {
+// Export implements Look.
+func (e *sharedEngine) Export(ctx context.Context, all record.Export, w io.Writer) (record.Exported, error) {
+	if err := e.ownsAll(all.Dirs); err != nil {
 		return record.Exported{}, err
 	}
-	all.Pending = waiting(ctx, e.shared)
+	all.Pending = waiting(ctx, e)
 	return all.To(ctx, w)
+}
+
+// FilterBytes implements Look. The filter is in Redis.
+func (*sharedEngine) FilterBytes() uint64 { return 0 }
+
+// Committed implements Look.
+func (*sharedEngine) Committed() (commits uint64, embedded bool) { return 0, false }
+
+// Recheck implements Change.
+func (*sharedEngine) Recheck(context.Context, []frontier.Finished) (int, error) {
+	return 0, errors.ErrUnsupported
+}
+
+// AcceptRecordLoss implements Change.
+func (e *sharedEngine) AcceptRecordLoss(context.Context) (*Loss, error) {
+	return nil, ErrSharedLoss(e.server.String())
 }

@@ -65,7 +65,7 @@ func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store)
 	if c.Rows {
 		return rows{ctx: ctx, set: keys}, nil
 	}
-	dirs, err := FindJournals([]string{h.Workers()})
+	dirs, err := FindJournals([]string{h.Home()})
 	if err == nil {
 		err = oneCrawl(dirs)
 	}
