@@ -62,12 +62,12 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 # The race detector needs cgo, and makes tests several times slower. So it runs where
 # goroutines start (tools/packages.sh), and not for tests that run the product in separate
 # processes: those of package cli run the same commands in their own process. Three packages
-# run at a time, because many tests wait for servers and delays.
+# run at a time, and four tests of each, because many tests wait for servers and delays.
 .PHONY: race
 race: build ## the tests of packages that start goroutines, under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	go test -p 3 $(RACE) -timeout 25m -vet=off -short $$(tools/packages.sh race)
+	go test -p 3 -parallel 4 $(RACE) -timeout 25m -vet=off -short $$(tools/packages.sh race)
 
 # Tests of rates and memory run without the detector, which slows them down and cannot
 # find their faults. In the run above these packages skip such tests. Of bench/proofs, six
@@ -78,7 +78,7 @@ PROOFS := ^Test(Killed|WholeWeb|SharedKilled|PostgresWorkersKilled|InboxKilled|R
 plain: build ## all other tests
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	go test -p 3 -vet=off -short $$(tools/packages.sh plain); \
+	go test -p 3 -parallel 4 -vet=off -short $$(tools/packages.sh plain); \
 	go test -vet=off ./bloomstore/...; \
 	go test -vet=off -short ./cmd/crawler; \
 	go -C bench test -vet=off -short ./library ./pagedata ./warccheck; \

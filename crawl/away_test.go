@@ -55,6 +55,7 @@ func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, err
 // TestRunWaitsForStore: a run waits for a store that is unavailable at the beginning of
 // the run, or at its end, when the run reads the counts.
 func TestRunWaitsForStore(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(w, r)

@@ -14,6 +14,7 @@ import (
 // crawl, and resuming the crawl adds none. A crawl with change data capture (CDC) is refused if
 // its records are in files.
 func TestCDCCapturesEachRecordOnce(t *testing.T) {
+	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
 	c := config(t, site(t))
 	c.Settings.CDC = true

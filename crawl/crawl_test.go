@@ -58,6 +58,7 @@ func handle(t testing.TB) *crawl.Handle {
 // TestRunCallsOnPageOnce: a crawl calls OnPage once for each page. Running it
 // again finds nothing more to do.
 func TestRunCallsOnPageOnce(t *testing.T) {
+	t.Parallel()
 	var pages atomic.Int64
 	c := config(t, site(t))
 	c.OnPage = func(_ context.Context, page *crawl.Page) error {
@@ -103,6 +104,7 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 // TestRedisSinkNeedsPostgres: a crawl in Redis with its records in Postgres is refused if no
 // Postgres is given, and is not created.
 func TestRedisSinkNeedsPostgres(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
 	c.Settings.Sink = "postgres"
@@ -118,6 +120,7 @@ func TestRedisSinkNeedsPostgres(t *testing.T) {
 // TestStatusOfWorker: the status of a crawl in Redis names the workers, even if a worker
 // of the crawl answers the call.
 func TestStatusOfWorker(t *testing.T) {
+	t.Parallel()
 	c := config(t)
 	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
 	o, err := crawl.Open(t.Context(), c)
@@ -134,6 +137,7 @@ func TestStatusOfWorker(t *testing.T) {
 // TestHandleIsSafeForConcurrentUse: concurrent calls wait for each other if no process runs
 // the crawl.
 func TestHandleIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	h := handle(t)
 	var calls errgroup.Group
 	// This call takes about 11 s. A process waits only handoverTime (10 s) for the lock of the directory.
@@ -156,6 +160,7 @@ func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 // compute their lag. After Close has closed the kept crawl, release returns no error, and the
 // outboxes still work.
 func TestKeptHandle(t *testing.T) {
+	t.Parallel()
 	h := handle(t)
 	release, err := h.Keep(t.Context())
 	if err != nil {
@@ -195,6 +200,7 @@ func TestKeptHandle(t *testing.T) {
 
 // TestCloseTwice: a second Close does nothing.
 func TestCloseTwice(t *testing.T) {
+	t.Parallel()
 	o, err := crawl.Open(t.Context(), config(t))
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +215,7 @@ func TestCloseTwice(t *testing.T) {
 // TestStopWithEndedContext: if its context has ended, Stop returns the error of the context.
 // A nil error would mean that no process ran the crawl.
 func TestStopWithEndedContext(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	o, err := crawl.Open(t.Context(), c)
 	if err != nil {
@@ -228,6 +235,7 @@ func TestStopWithEndedContext(t *testing.T) {
 
 // TestSeedCountsAreSummed: the report counts the seeds of Config.Seeds and of each Feed.
 func TestSeedCountsAreSummed(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	c.Settings.MaxDepth = 0
 	o, err := crawl.Open(t.Context(), c)
@@ -250,6 +258,7 @@ func TestSeedCountsAreSummed(t *testing.T) {
 // TestClosedAfterLastFeed: in a crawl that follows no links, Sample.Closed becomes true
 // when all seeds of all feeds were added. It stays false if a feed ended early.
 func TestClosedAfterLastFeed(t *testing.T) {
+	t.Parallel()
 	for _, all := range []bool{true, false} {
 		c := config(t)
 		c.Settings.MaxDepth = 0
@@ -280,6 +289,7 @@ func TestClosedAfterLastFeed(t *testing.T) {
 // TestMissingArguments: Export without directories and Migrate without a Postgres return
 // errors.
 func TestMissingArguments(t *testing.T) {
+	t.Parallel()
 	_, err := crawl.Export(t.Context(), crawl.Location{Dir: t.TempDir()}, nil, "", io.Discard)
 	if _, is := errors.AsType[*crawl.LocationError](err); !is {
 		t.Errorf("Export without directories: %v, want a LocationError", err)

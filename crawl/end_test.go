@@ -41,6 +41,7 @@ func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
 // After MaxTime, the run stops this reading before Settings.Grace is over, and keeps the old
 // seeds.jsonl.
 func TestSeedsFileIsBoundedByGrace(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	s := small()
 	s.MaxTime, s.Grace = 100*time.Millisecond, 2*time.Second

@@ -102,6 +102,7 @@ const sigmas = 5 // a correct filter exceeds this about once in two million test
 // TestFalsePositiveFiguresAgree: at p = 1 %, the estimates agree with each other, with
 // the configured rate and with the real rate.
 func TestFalsePositiveFiguresAgree(t *testing.T) {
+	t.Parallel()
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
 	defer func() { _ = c.Close() }()
@@ -145,6 +146,7 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 // false-positive rates are lower, and Promises returns an error after the URLs are
 // offered again.
 func TestBrokenFilter(t *testing.T) {
+	t.Parallel()
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
 	c.offer(t, 0, keys, true)
@@ -170,6 +172,7 @@ func TestBrokenFilter(t *testing.T) {
 }
 
 func TestPoissonRange(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ mean, low, high float64 }{ // from tables of the distribution
 		{0, 0, 0}, {1e-6, 0, 0}, {0.025, 0, 0}, {0.03, 0, 1}, {1, 0, 3}, {10, 4, 17}, {100, 81, 120}, {1e6, 998040, 1001960},
 	} {
@@ -181,6 +184,7 @@ func TestPoissonRange(t *testing.T) {
 
 // TestLostWithKnown: the URLs of --known were never new, so none of them counts as lost.
 func TestLostWithKnown(t *testing.T) {
+	t.Parallel()
 	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
 	lost := func(added, recovered uint64) float64 {
 		stats := frontier.Stats{Books: frontier.Books{Added: added}, Recovered: recovered, Filter: frontier.FilterStats{Keys: 1000, FPR: 0.1}}
@@ -195,6 +199,7 @@ func TestLostWithKnown(t *testing.T) {
 // TestLostOfSmallFilter: a small filter has more bits than its number of URLs needs, so it loses
 // fewer URLs than sizing.Chain predicts. Here it gets four times as many URLs as its capacity.
 func TestLostOfSmallFilter(t *testing.T) {
+	t.Parallel()
 	stats := frontier.Stats{Books: frontier.Books{Added: 400}, Filter: frontier.FilterStats{Keys: 400, FPR: 5e-5}}
 	chain := sizing.Chain{Keys: 100, FPR: 1e-6}
 	if lost, predicted := expectedLost(stats, chain).Expected, chain.At(400).LostKeys; lost > 0.021 || predicted < 10 {

@@ -52,6 +52,7 @@ func planned(t *testing.T, c Config, stored, own frontier.Settings) *Plan {
 // With another form, those crawls would be refused, so the form must not change by
 // accident.
 func TestStoredSettings(t *testing.T) {
+	t.Parallel()
 	redis, postgres := &Redis{URL: "redis://h", Name: "n"}, &Postgres{URL: "postgres://h/d"}
 	hosts := []Host{{Pattern: "*.a.test", Delay: 5 * time.Second, Concurrency: 2, Budget: 7, Robots: "ignore", Headers: map[string]string{"Cookie": "secret"}}}
 	withHosts := everySetting()
@@ -98,6 +99,7 @@ func TestStoredSettings(t *testing.T) {
 // TestSettingAddedLater: a crawl that is older than a setting has the default of the
 // setting, and another value is refused.
 func TestSettingAddedLater(t *testing.T) {
+	t.Parallel()
 	stored := planned(t, Config{Dir: "d"}, nil, nil).identity()
 	delete(stored, "max-params")
 	if err := stored.Compare(planned(t, Config{Dir: "d"}, stored, nil).identity()); err != nil {
@@ -113,6 +115,7 @@ func TestSettingAddedLater(t *testing.T) {
 // TestOtherSpelling: a stored text that this program would write in another way stays as it is, and is no
 // difference.
 func TestOtherSpelling(t *testing.T) {
+	t.Parallel()
 	stored := planned(t, Config{Dir: "d"}, nil, nil).identity()
 	stored["exact"], stored["urls"] = `["none"]`, "20000k"
 	s := DefaultSettings()
@@ -126,6 +129,7 @@ func TestOtherSpelling(t *testing.T) {
 
 // TestWrongSettings: one error names all settings that have wrong values.
 func TestWrongSettings(t *testing.T) {
+	t.Parallel()
 	s := DefaultSettings()
 	s.Scope, s.MaxDepth, s.Delay, s.FPR, s.HostConcurrency, s.Include, s.Exact = "world", -7, -5, 2, -1, []string{"("}, []string{"everything"}
 	err := Config{Dir: "d", Settings: s}.Validate()
@@ -152,6 +156,7 @@ func TestWrongSettings(t *testing.T) {
 // TestWrongHosts: one error names all values of Hosts that are wrong. It does not contain
 // the value of a header.
 func TestWrongHosts(t *testing.T) {
+	t.Parallel()
 	s := DefaultSettings()
 	s.Hosts = []Host{
 		{Pattern: "a.test", Delay: -1, Concurrency: -3}, {Pattern: "b.test", Robots: "Ignore"},

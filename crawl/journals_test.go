@@ -49,6 +49,7 @@ func missing(relays []report.RelayStatus) (left []report.RelayStatus) {
 // TestEventsOfDeadWorker: a worker with another directory delivers the events of a dead one, if the
 // directory of the dead one is there.
 func TestEventsOfDeadWorker(t *testing.T) {
+	t.Parallel()
 	sink := newMemorySink()
 	c, _ := leftBy(t, sink)
 	result := completed(t, c)
@@ -61,6 +62,7 @@ func TestEventsOfDeadWorker(t *testing.T) {
 // says which events are missing. Until the directory is found, their loss can be accepted. A relay
 // of the directory delivers them, and the crawl forgets it.
 func TestEventsOfLostDirectory(t *testing.T) {
+	t.Parallel()
 	sink := newMemorySink()
 	c, dir := leftBy(t, sink)
 	moved := filepath.Join(t.TempDir(), "moved")

@@ -8,6 +8,7 @@ import (
 // TestPostgresPassword: Postgres.Password replaces the password in Postgres.URL, and another
 // form of the URL is refused without showing it.
 func TestPostgresPassword(t *testing.T) {
+	t.Parallel()
 	db := Postgres{URL: "postgres://u:other@h:1/d?sslmode=disable", Password: `it's /\@`}
 	if d, err := db.database(); err != nil || d.DSN != "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable" {
 		t.Errorf("database of %s = %+v (%v), want the password in its DSN", db.URL, d, err)

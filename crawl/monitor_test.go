@@ -31,6 +31,7 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 // TestSilentStoreKeepsCounters: a store that cannot be read is reported as silent, with its
 // last known counters.
 func TestSilentStoreKeepsCounters(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
 		ses := &session{Plan: &Plan{}, engine: &engine.Engine{Look: store}}

@@ -16,6 +16,7 @@ import (
 // end, the error is frontier.ErrUnavailable, so that a relay asks again. If the end was
 // read before, there is no error.
 func TestPositionOfDyingProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))
 	if err != nil {
@@ -49,6 +50,7 @@ func TestPositionOfDyingProcess(t *testing.T) {
 // TestWaitForOtherCallEndsWithContext: a call of a Handle that waits for another call ends
 // when the context of the waiting call ends.
 func TestWaitForOtherCallEndsWithContext(t *testing.T) {
+	t.Parallel()
 	h := newHandle(Location{Dir: t.TempDir()}, nil)
 	if err := h.lock(t.Context()); err != nil {
 		t.Fatal(err)

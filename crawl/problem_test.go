@@ -20,6 +20,7 @@ import (
 // TestErrorsThroughSocket: an error of a verb is the same in the process that runs the crawl and in
 // another one.
 func TestErrorsThroughSocket(t *testing.T) {
+	t.Parallel()
 	settings := &frontier.SettingsError{Differ: []frontier.SettingDiff{{Name: "depth", Stored: "3", Given: "4"}}}
 	gone := &record.GoneError{File: "pages.jsonl", From: 10, To: -1}
 	missing := &record.MissingError{Name: "pages.jsonl", Size: 1, Committed: 2}
@@ -99,6 +100,7 @@ func sameType[E error](t *testing.T, local, remote error) {
 
 // TestErrorsOfVerbs: the errors of a crawl that runs are the same in another process.
 func TestErrorsOfVerbs(t *testing.T) {
+	t.Parallel()
 	c, err := Open(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "x.crawl"), Settings: small()})
 	if err != nil {
 		t.Fatal(err)

@@ -97,6 +97,7 @@ func completed(t *testing.T, c crawl.Config) *crawl.Result {
 // TestRunDeliversItsEvents: a run delivers the events of its pages before it ends, and
 // its report says that all are delivered.
 func TestRunDeliversItsEvents(t *testing.T) {
+	t.Parallel()
 	sink := newMemorySink()
 	c := config(t, site(t))
 	c.Events = &events.Config{Sink: sink}
@@ -112,6 +113,7 @@ func TestRunDeliversItsEvents(t *testing.T) {
 // TestRunEndsWhileSinkIsAway: a crawl ends although its sink is unavailable. A separate
 // relay delivers the remaining events, from where the crawl's relay stopped.
 func TestRunEndsWhileSinkIsAway(t *testing.T) {
+	t.Parallel()
 	sink := newMemorySink()
 	sink.away = true
 	c := config(t, site(t))
@@ -140,6 +142,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 
 // TestRunReportsFailedRelay: if the relay of a run fails, the report has its error.
 func TestRunReportsFailedRelay(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	c.Events = &events.Config{Sink: newMemorySink(), Name: "index", From: events.From{Cursor: "tomorrow"}}
 	c.Settings.Grace = 100 * time.Millisecond
@@ -164,6 +167,7 @@ func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {
 // TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of
 // both. A second relay of the same name is refused.
 func TestRelayDeliversLaterRuns(t *testing.T) {
+	t.Parallel()
 	web := site(t)
 	c := config(t, web)
 	c.Settings.MaxPages = 1
@@ -223,6 +227,7 @@ func (s *saying) Write(p []byte) (int, error) {
 // runs a relay of the same name. After that relay has ended, the crawl delivers the
 // remaining events.
 func TestRunStandsByForOtherRelay(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
@@ -271,6 +276,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 // TestRunWaitsForLockOfReader: a run waits while a process that only reads the crawl
 // holds the lock of the crawl.
 func TestRunWaitsForLockOfReader(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)

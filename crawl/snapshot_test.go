@@ -14,6 +14,7 @@ import (
 // crawl adds records with another field. The table has neither these records nor a column
 // for this field.
 func TestSnapshotOfGrowingCrawl(t *testing.T) {
+	t.Parallel()
 	c := config(t, site(t))
 	c.Settings.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {

@@ -90,6 +90,7 @@ func bare(c Config) Config {
 // TestLaterRunHasDefaults: a run that names only the crawl has every setting that the first run had.
 // The values of guards are not stored in Redis or Postgres.
 func TestLaterRunHasDefaults(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, c Config) {
 		setEvery(t, &c)
 		if c.Postgres != nil {
@@ -155,6 +156,7 @@ func TestLaterRunHasDefaults(t *testing.T) {
 // TestOverrideDefaults: a run can turn each setting off, and says so. The next run has the stored
 // value again.
 func TestOverrideDefaults(t *testing.T) {
+	t.Parallel()
 	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: small()}
 	setEvery(t, &c)
 	first, _ := openOnce(t, c)
@@ -198,6 +200,7 @@ func TestOverrideDefaults(t *testing.T) {
 // TestSecretsAreNotStored: a run without a secret of the first run names it and stops. No file of
 // the crawl has the secret.
 func TestSecretsAreNotStored(t *testing.T) {
+	t.Parallel()
 	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: small()}
 	c.Settings.Proxy, c.Settings.Headers = "http://me:hush@proxy.test:1", http.Header{"Cookie": {"hush"}, "X-Key": {"hush"}}
 	c.Settings.Hosts = []Host{{Pattern: "*.a.test", Headers: map[string]string{"Authorization": "hush"}}}
@@ -225,6 +228,7 @@ const engineFile = "crawl.json"
 // TestDefaultsOfOldCrawls: a crawl of an early version, which stored ports with its other settings
 // and no defaults, goes on. In Redis, the ports are not taken from the store.
 func TestDefaultsOfOldCrawls(t *testing.T) {
+	t.Parallel()
 	old := map[string]string{portsSetting: `["25"]`, tokenSetting: "archive"}
 	p := planned(t, Config{Dir: "d"}, old, nil)
 	if !slices.Equal(p.Settings.AllowPorts, []uint16{25}) || p.Settings.Agent != "archive/"+Version() || len(p.overrides) > 0 || p.missing != nil {

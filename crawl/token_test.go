@@ -17,6 +17,7 @@ import (
 // another one is refused, also if a header sets it. A run without an agent has the token of
 // the crawl and the version of the program.
 func TestProductToken(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var agents, pages []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

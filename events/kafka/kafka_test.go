@@ -101,6 +101,7 @@ func consumed(t *testing.T, server *servers.KafkaServer, topic string) []events.
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{"", "relay-1"} {
 		t.Run("id="+id, func(t *testing.T) {
 			eventstest.RunSink(t, func(t *testing.T) eventstest.SinkUnderTest {
@@ -143,6 +144,7 @@ func (s plain) Send(ctx context.Context, batch []events.Event) []error {
 // TestKilledBroker: although the broker is killed repeatedly, every event arrives once, and
 // the events of each host in order.
 func TestKilledBroker(t *testing.T) {
+	t.Parallel()
 	const all, hosts, kills = 2000, 20, 3
 	random := newRandom(t)
 	server := kfake.Start(t, kfake.Options{})
@@ -189,6 +191,7 @@ func restart(t *testing.T, server *servers.KafkaServer) {
 // abort the transaction without the marker that a Kafka broker writes to its log. Consumers
 // would then skip all later records of the producer.
 func TestKilledTransactions(t *testing.T) {
+	t.Parallel()
 	const all, hosts, lives = 1500, 20, 8
 	random := newRandom(t)
 	server := kfake.Start(t, kfake.Options{})
@@ -243,6 +246,7 @@ func await(called <-chan struct{}, done chan error, n int) {
 // TestCommitInDoubt: commits whose context ends at any moment are repeated, and each event
 // still arrives once.
 func TestCommitInDoubt(t *testing.T) {
+	t.Parallel()
 	const all = 60
 	server := kfake.Start(t, kfake.Options{})
 	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
@@ -282,6 +286,7 @@ func TestCommitInDoubt(t *testing.T) {
 
 // TestMoved: after another process has moved the relay's cursor, the relay commits nothing.
 func TestMoved(t *testing.T) {
+	t.Parallel()
 	server := kfake.Start(t, kfake.Options{})
 	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
 	first, second := open(t, cfg).(events.TransactionalSink), open(t, cfg).(events.TransactionalSink)
@@ -320,6 +325,7 @@ func TestMoved(t *testing.T) {
 // TestRefused: an event that is too large is refused for good. Other events are
 // accepted.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	server := kfake.Start(t, kfake.Options{})
 	batch := []events.Event{eventstest.Event(0, 2), eventstest.Event(1, 2)}
 	batch[1].Data = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
@@ -344,6 +350,7 @@ func TestRefused(t *testing.T) {
 
 // TestAway: the sink is unavailable while the broker is down, and works again after that.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
@@ -380,6 +387,7 @@ func TestAway(t *testing.T) {
 }
 
 func TestMissingTopic(t *testing.T) {
+	t.Parallel()
 	server := kfake.Start(t, kfake.Options{})
 	sink := open(t, kafka.Config{Brokers: []string{server.Addr()}})
 	err := sink.Send(t.Context(), []events.Event{eventstest.Event(0, 1)})[0]
@@ -391,6 +399,7 @@ func TestMissingTopic(t *testing.T) {
 // TestStopped: if the relay is stopped while an event is under way, the error says why the
 // brokers did not accept the event.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
@@ -407,6 +416,7 @@ func TestStopped(t *testing.T) {
 // broker's certificate. A broker with a password accepts them only from a client that logs
 // in. The test uses each login method.
 func TestConnections(t *testing.T) {
+	t.Parallel()
 	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
 	for name, tc := range map[string]struct {
 		server kfake.Options
@@ -437,6 +447,7 @@ func TestConnections(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
+	t.Parallel()
 	user := url.UserPassword("relay", "s3cret")
 	for want, cfg := range map[string]kafka.Config{
 		"no broker is named": {},

@@ -14,6 +14,7 @@ import (
 // TestHeaderOnly: with Request.Head, the method is HEAD and the connection is used again. With only
 // Request.HeaderOnly, a GET ends after the header, and a long body is not received.
 func TestHeaderOnly(t *testing.T) {
+	t.Parallel()
 	var methods atomic.Value
 	var sent atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -105,6 +105,7 @@ func forgetful(t *testing.T, c *Client, server string) {
 // address inside. This holds with and without a cache of names, with each kind of proxy,
 // and without a proxy.
 func TestRebindingStaysOutside(t *testing.T) {
+	t.Parallel()
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {
 			for _, remember := range []bool{false, true} {
@@ -153,6 +154,7 @@ func TestRebindingStaysOutside(t *testing.T) {
 }
 
 func TestNamesAreRemembered(t *testing.T) {
+	t.Parallel()
 	place := newStreet(t)
 	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
 	c := client(t, Config{DNS: server.Addr, IdleTimeout: 1})
@@ -180,6 +182,7 @@ func TestNamesAreRemembered(t *testing.T) {
 // TestHyphensAreAskedFor: a label of a host may begin or end with a hyphen. Such a URL is canonical, and
 // the name server decides whether the host exists, as in browsers.
 func TestHyphensAreAskedFor(t *testing.T) {
+	t.Parallel()
 	place := newStreet(t)
 	canonical, err := canon.New(canon.Options{})
 	if err != nil {
@@ -223,6 +226,7 @@ type behaviour struct {
 // TestAddressesInTurn checks which address inTurn connects to, and how long this takes in
 // simulated time. No other connection may stay open.
 func TestAddressesInTurn(t *testing.T) {
+	t.Parallel()
 	const slow = 20 * time.Second
 	for name, c := range map[string]struct {
 		behave map[string]behaviour
@@ -292,6 +296,7 @@ func (c counted) SetReadDeadline(time.Time) error  { return nil }
 func (c counted) SetWriteDeadline(time.Time) error { return nil }
 
 func TestEndsInNumber(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]bool{
 		"1": true, "a.1": true, "0x": true, "a.0x7F": true, "0X1": true, "08": true, "1.2.3.4": true,
 		"": false, "a": false, "1a": false, "0xg": false, "1.a": false, "x1": false, "a.0y1": false,

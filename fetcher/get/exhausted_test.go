@@ -16,6 +16,7 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 // TestExhaustionClosesKeptConnections: if the machine has no free port or descriptor, the
 // client closes its idle connections.
 func TestExhaustionClosesKeptConnections(t *testing.T) {
+	t.Parallel()
 	to := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	for _, test := range []struct {
 		err    syscall.Errno

@@ -70,6 +70,7 @@ func mustGet(t testing.TB, c *Client, request Request) *Response {
 }
 
 func TestPageIsRead(t *testing.T) {
+	t.Parallel()
 	url := serve(t, page("<title>x</title>"))
 	r := mustGet(t, client(t, Config{}), Request{URL: url + "/a?b#c"})
 	if r.Status != 200 || string(r.Body) != "<title>x</title>" || r.ContentType != "text/html" ||
@@ -90,6 +91,7 @@ func TestPageIsRead(t *testing.T) {
 }
 
 func TestRedirectIsAnAnswer(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -114,6 +116,7 @@ func TestRedirectIsAnAnswer(t *testing.T) {
 }
 
 func TestBodyLimit(t *testing.T) {
+	t.Parallel()
 	url := serve(t, page(strings.Repeat("x", 1000)))
 	c := client(t, Config{MaxBodyBytes: 1000})
 	for limit, want := range map[int64]struct {
@@ -140,6 +143,7 @@ func TestBodyLimit(t *testing.T) {
 }
 
 func TestContentTypes(t *testing.T) {
+	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = r.URL.Query()["type"]
 		if r.URL.Query().Has("status") {
@@ -193,6 +197,7 @@ func zipped(s string) []byte {
 }
 
 func TestGzipBody(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("<p>some text, ", 5000)
 	whole := zipped(text)
 	corrupt := bytes.Clone(whole)
@@ -244,6 +249,7 @@ func TestGzipBody(t *testing.T) {
 
 // TestBodyEndsEarly: of a body that ends early, what arrived is kept.
 func TestBodyEndsEarly(t *testing.T) {
+	t.Parallel()
 	const text = "<p>some text, "
 	for encoding, body := range map[string]string{"": text, "gzip": string(zipped(text))[:20], "br": "", "zstd": ""} {
 		for _, status := range []int{200, 404} {
@@ -270,6 +276,7 @@ func TestBodyEndsEarly(t *testing.T) {
 }
 
 func TestHeaderLimit(t *testing.T) {
+	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Flood", strings.Repeat("x", 100<<10))
 	})
@@ -280,6 +287,7 @@ func TestHeaderLimit(t *testing.T) {
 }
 
 func TestOutcomeOf(t *testing.T) {
+	t.Parallel()
 	for status, want := range map[int]struct {
 		outcome frontier.Outcome
 		retry   bool
@@ -297,6 +305,7 @@ func TestOutcomeOf(t *testing.T) {
 }
 
 func TestStartedAndSent(t *testing.T) {
+	t.Parallel()
 	var order []string
 	var mu sync.Mutex
 	note := func(what string) func() {
@@ -326,6 +335,7 @@ func TestStartedAndSent(t *testing.T) {
 // TestSentMayWait: the time that Sent waits counts neither towards the limit of the header
 // nor towards the latency.
 func TestSentMayWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, ContentLength: 0, Body: http.NoBody}, r.Context().Err()
@@ -355,6 +365,7 @@ func dialError(to string, why syscall.Errno) error {
 }
 
 func TestFaultOfEachError(t *testing.T) {
+	t.Parallel()
 	hang := make(chan struct{})
 	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -413,6 +424,7 @@ func TestFaultOfEachError(t *testing.T) {
 }
 
 func TestHeadersOfRequest(t *testing.T) {
+	t.Parallel()
 	got := make(chan http.Header, 1)
 	hosts := make(chan string, 1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
@@ -431,6 +443,7 @@ func TestHeadersOfRequest(t *testing.T) {
 // TestPrivateHeaders: a request has the private headers only if Request.Private is set.
 // Every header that is not known to be harmless is private.
 func TestPrivateHeaders(t *testing.T) {
+	t.Parallel()
 	got := make(chan http.Header, 1)
 	hosts := make(chan string, 1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
@@ -463,6 +476,7 @@ func TestPrivateHeaders(t *testing.T) {
 }
 
 func TestNewNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	_, err := New(Config{
 		UserAgent: "a\nb", Headers: http.Header{"a b": {"x"}, "C": {"\r"}}, Timeout: -1, MaxBodyBytes: -1,
 		Types: []string{"html", "Text/html"}, MaxIdleConns: -1,
@@ -487,6 +501,7 @@ type fake func(*http.Request) (*http.Response, error)
 func (f fake) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestReplacedTransport(t *testing.T) {
+	t.Parallel()
 	calls := ""
 	c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {
 		calls += "request to " + r.URL.Host
@@ -502,6 +517,7 @@ func TestReplacedTransport(t *testing.T) {
 // TestManyAtOnce: the buffers of bodies come from a pool, but no request gets the body of
 // another.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		body := strings.Repeat(r.URL.Path, 2000)

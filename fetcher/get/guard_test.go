@@ -23,6 +23,7 @@ func guarded(t *testing.T, config Config) *Client {
 }
 
 func TestPrivateAddressIsNotDialled(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	url := serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
 	port := url[strings.LastIndexByte(url, ':'):]
@@ -47,6 +48,7 @@ func TestPrivateAddressIsNotDialled(t *testing.T) {
 }
 
 func TestCheckHost(t *testing.T) {
+	t.Parallel()
 	c := guarded(t, Config{ConnectTo: []Rule{{Pattern: "*.test", Addr: "127.0.0.1"}}})
 	for host, want := range map[string]string{
 		"127.0.0.1":         "127.0.0.1 is a private address (--allow-private, or --allow-net 127.0.0.1/32)",
@@ -81,6 +83,7 @@ func errorText(err error) string {
 }
 
 func TestConnectTo(t *testing.T) {
+	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { page(r.Host)(w, r) })
 	addr := strings.TrimPrefix(url, "http://")
 	_, port, _ := net.SplitHostPort(addr)
@@ -103,6 +106,7 @@ func TestConnectTo(t *testing.T) {
 }
 
 func TestParseConnectTo(t *testing.T) {
+	t.Parallel()
 	for s, want := range map[string]Rule{
 		"*=127.0.0.1":           {"*", "127.0.0.1", ""},
 		"*.Example.org=h:8080":  {"*.example.org", "h", "8080"},
@@ -123,6 +127,7 @@ func TestParseConnectTo(t *testing.T) {
 }
 
 func TestMatchHost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pattern, host string
 		want          bool

@@ -13,6 +13,7 @@ import (
 // TestInsecureHosts: the certificate of a matching host is not verified, with and without
 // Capture and a proxy. The certificates of other hosts are verified.
 func TestInsecureHosts(t *testing.T) {
+	t.Parallel()
 	s, _ := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
 	host, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
@@ -55,6 +56,7 @@ func TestInsecureHosts(t *testing.T) {
 
 // TestInsecureAddress: the patterns also match addresses.
 func TestInsecureAddress(t *testing.T) {
+	t.Parallel()
 	s, _ := secure(t, page("body"))
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
 	for _, pattern := range []string{host, "127.*", "*"} {

@@ -64,6 +64,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 // TestLimitsInTime checks, in simulated time, with which error a slow answer ends, and when.
 // The rate of a body must be 100 B/s over each 10 s, except with NoMinRate.
 func TestLimitsInTime(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		header time.Duration // until the answer's header is complete
 		drip   drip
@@ -113,6 +114,7 @@ func TestLimitsInTime(t *testing.T) {
 // for which it calls Grow is at most MaxHeld. The time in Grow does not make a body too slow,
 // but counts towards Config.Timeout.
 func TestGrowIsAskedFirst(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("<p>some text ", 100_000)
 	for name, header := range map[string]http.Header{"plain": {}, "gzip": {"Content-Encoding": {"gzip"}}, "br": {"Content-Encoding": {"br"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +162,7 @@ func TestGrowIsAskedFirst(t *testing.T) {
 // TestDripOnTheWire tests the limits over connections, with short times. Headers and bodies
 // arrive in small pieces, in each coding.
 func TestDripOnTheWire(t *testing.T) {
+	t.Parallel()
 	dripping := func(header string) string {
 		return "http://" + listen(t, nil, func(_ int, conn net.Conn) {
 			conn.Read(make([]byte, 1<<10))
@@ -232,6 +235,7 @@ func TestDripOnTheWire(t *testing.T) {
 // TestHeaderTimeoutIsNotStale: if the server does not answer a request on a reused connection,
 // the error is ErrHeaderTimeout and not ErrStale.
 func TestHeaderTimeoutIsNotStale(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if requests.Add(1) == 2 {
@@ -254,6 +258,7 @@ func TestHeaderTimeoutIsNotStale(t *testing.T) {
 // TestHeaderFlood: if a header has no end, Get returns an error and closes the connection,
 // whatever the header consists of.
 func TestHeaderFlood(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ begin, again string }{
 		"one long value":  {"HTTP/1.1 200 OK\r\nX: ", strings.Repeat("x", 1000)},
 		"one long name":   {"HTTP/1.1 200 OK\r\n", strings.Repeat("x", 1000)},
@@ -298,6 +303,7 @@ func TestHeaderFlood(t *testing.T) {
 // TestEndlessBody: an endless body is cut at the limit, and no more of it is
 // read.
 func TestEndlessBody(t *testing.T) {
+	t.Parallel()
 	for _, framing := range []string{"", "Transfer-Encoding: chunked\r\n", "Content-Length: 1000000000000\r\n"} {
 		addr := listen(t, nil, func(_ int, conn net.Conn) {
 			conn.Read(make([]byte, 1<<10))

@@ -165,6 +165,7 @@ const (
 
 // TestForms reads forms of answers, received at once and in pieces.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
 			for _, piece := range []int{1 << 20, 1, 2, 7, 4096} {
@@ -187,6 +188,7 @@ func TestForms(t *testing.T) {
 // TestTransferCodings: transfer codings besides chunked count like content codings that were
 // applied last.
 func TestTransferCodings(t *testing.T) {
+	t.Parallel()
 	for codings, want := range map[string]string{
 		"gzip, chunked": "br,gzip", "gzip": "br,gzip", "x-gzip, deflate, chunked": "br,x-gzip,deflate",
 		"chunked, gzip": "br,chunked,gzip", "identity": "br", "chunked": "br",
@@ -200,6 +202,7 @@ func TestTransferCodings(t *testing.T) {
 
 // TestMendedMethods: the method of the request says whether a body follows.
 func TestMendedMethods(t *testing.T) {
+	t.Parallel()
 	for method, want := range map[string]string{"GET": "hello", "HEAD": "", "CONNECT": "hello, world"} {
 		m := newMending(&received{bytes: strings.NewReader(ok + "X[]: y\r\n" + five + ", world"), piece: 5}, 1<<10)
 		fmt.Fprintf(m, "%s / HTTP/1.1\r\n\r\n", method)
@@ -214,6 +217,7 @@ func TestMendedMethods(t *testing.T) {
 // pieces. It is closed after a mended answer, and after bytes that belong to no answer, which
 // are not taken for the answer to the next request.
 func TestKeptAfterForms(t *testing.T) {
+	t.Parallel()
 	split := strings.Repeat("X: 0123456789\r\n", 1000)
 	for name, c := range map[string]struct {
 		wire string
@@ -256,6 +260,7 @@ func TestKeptAfterForms(t *testing.T) {
 // TestFaultsOfForms: only bytes that are no answer count against the host, and an answer that
 // contradicts itself is not requested again.
 func TestFaultsOfForms(t *testing.T) {
+	t.Parallel()
 	silence := Fault{Outcome: frontier.Network, Retry: true}
 	answered := Fault{Outcome: frontier.Network, Retry: true, Answered: true}
 	discarded := Fault{Outcome: frontier.Network, Answered: true}
@@ -277,6 +282,7 @@ func TestFaultsOfForms(t *testing.T) {
 
 // TestAnswerBeforeTheRequest: a server that sends first is heard after the request.
 func TestAnswerBeforeTheRequest(t *testing.T) {
+	t.Parallel()
 	addr := listen(t, nil, func(_ int, conn net.Conn) {
 		io.WriteString(conn, ok+"Content-Type: text/html\r\n"+five)
 		readHead(bufio.NewReader(conn))

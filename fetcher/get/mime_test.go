@@ -10,6 +10,7 @@ import (
 // TestExtractMIMEType has the cases of the web platform tests for this algorithm
 // (fetch/content-type/resources/content-types.json), and values of real servers.
 func TestExtractMIMEType(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		lines            []string
 		essence, charset string
@@ -76,6 +77,7 @@ func TestExtractMIMEType(t *testing.T) {
 
 // TestMIMETypeIsReadBack: String returns text that has the same type.
 func TestMIMETypeIsReadBack(t *testing.T) {
+	t.Parallel()
 	for _, m := range []mimeType{{}, {"text/html", ""}, {"text/html", "utf-8"}, {"text/xml", `a;"b\,`}} {
 		if got := extractMIMEType([]string{m.String()}); got != m {
 			t.Errorf("%q is read as %q", m, got)
@@ -86,6 +88,7 @@ func TestMIMETypeIsReadBack(t *testing.T) {
 // TestSniff has every row of the tables of MIME Sniffing for HTML, XML, PDF and texts, and some rows
 // of the tables for other types.
 func TestSniff(t *testing.T) {
+	t.Parallel()
 	const html, xml, text, binary = "text/html", "text/xml", "text/plain", "application/octet-stream"
 	type row struct{ begin, want string }
 	rows := []row{
@@ -131,6 +134,7 @@ func TestSniff(t *testing.T) {
 
 // TestTypeOfAnswers: only a missing or unclear type is looked for in the body.
 func TestTypeOfAnswers(t *testing.T) {
+	t.Parallel()
 	page := "<!DOCTYPE html><title>x</title>"
 	for _, c := range []struct {
 		types       []string

@@ -11,6 +11,7 @@ import (
 // waited, nothing is sent. This holds for new connections and for reused ones. The next request
 // can use the same connection or another one.
 func TestPermitBeforeWriting(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)

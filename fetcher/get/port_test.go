@@ -15,6 +15,7 @@ import (
 // TestBadPortsAreRefused: a URL with a bad port is refused, however the URL is written, and
 // Request.Started is not called. URLs with the web's ports and with high ports are requested.
 func TestBadPortsAreRefused(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	network := fake(func(*http.Request) (*http.Response, error) { asked++; return nil, errors.New("network") })
 	c := client(t, Config{Transport: network})
@@ -58,6 +59,7 @@ func TestBadPortsAreRefused(t *testing.T) {
 
 // TestPortIsNotDialled: a server on a bad port gets no connection.
 func TestPortIsNotDialled(t *testing.T) {
+	t.Parallel()
 	var l net.Listener
 	var err error
 	for _, port := range []string{"10080", "6566", "4190", "6697"} { // other programs may use some of them

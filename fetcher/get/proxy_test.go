@@ -161,6 +161,7 @@ var proxySchemes = []string{"http", "https", "socks5"}
 // TestProxyTunnels fetches http and https URLs by name through each kind of
 // proxy. The proxy gets an address and the server gets the name.
 func TestProxyTunnels(t *testing.T) {
+	t.Parallel()
 	server, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		page(r.Host+" "+r.TLS.ServerName+" "+r.Proto)(w, r)
 	})
@@ -198,6 +199,7 @@ func TestProxyTunnels(t *testing.T) {
 // TestProxyGetsNoSpecialAddress: for a special address the client does not even connect to
 // the proxy.
 func TestProxyGetsNoSpecialAddress(t *testing.T) {
+	t.Parallel()
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{inside} })
 	for _, scheme := range proxySchemes {
 		p := newTestProxy(t, scheme, "", "")
@@ -284,6 +286,7 @@ func TestProxyFaults(t *testing.T) {
 }
 
 func TestParseProxy(t *testing.T) {
+	t.Parallel()
 	for raw, want := range map[string]string{
 		"http://h": "h:80", "https://h": "h:443", "socks5://h": "h:1080", "http://u:p@[::1]:8080/": "[::1]:8080", "HTTP://h:1": "h:1",
 	} {

@@ -69,6 +69,7 @@ func ends(p netip.Prefix) (first, last netip.Addr) {
 }
 
 func TestGuardKnowsSpecialRanges(t *testing.T) {
+	t.Parallel()
 	g := newGuard(Config{})
 	for _, p := range append(special4, special6...) {
 		first, last := ends(p)
@@ -88,6 +89,7 @@ func TestGuardKnowsSpecialRanges(t *testing.T) {
 // TestGuardKnowsNoOthers compares the guard with the lists above at random
 // addresses: half of them from the whole space, half from special ranges.
 func TestGuardKnowsNoOthers(t *testing.T) {
+	t.Parallel()
 	t.Logf("replay with -seed=%d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 4))
 	g := newGuard(Config{})
@@ -117,6 +119,7 @@ func TestGuardKnowsNoOthers(t *testing.T) {
 }
 
 func TestAllowNet(t *testing.T) {
+	t.Parallel()
 	g := newGuard(Config{AllowNet: prefixes("10.1.0.0/16 fd00:1::/32 64:ff9b::/96 2002::/16 ::ffff:0:0/96")})
 	for text, want := range map[string]bool{
 		"10.1.2.3": true, "10.2.0.0": false, "127.0.0.1": false, "8.8.8.8": true,
@@ -138,6 +141,7 @@ func TestAllowNet(t *testing.T) {
 // TestAddressErrorSaysWhatAllows: the networks in the message allow the address, but not the
 // whole special range.
 func TestAddressErrorSaysWhatAllows(t *testing.T) {
+	t.Parallel()
 	for _, p := range append(special4, special6...) {
 		first, last := ends(p)
 		for _, ip := range []netip.Addr{first, last, first.WithZone("eth0")} {
@@ -196,6 +200,7 @@ func spellings(ip netip.Addr) []string {
 // TestSpellingsDoNotPassGuard requests special addresses in each spelling, once with the
 // canonical URL, as for a link of a page, and once with the URL as it is.
 func TestSpellingsDoNotPassGuard(t *testing.T) {
+	t.Parallel()
 	port, count := dialled(t)
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return nil })
 	c := guarded(t, Config{DNS: names.Addr})
@@ -244,6 +249,7 @@ func TestSpellingsDoNotPassGuard(t *testing.T) {
 // TestNamesOfSpecialAddresses looks up names whose addresses are in the special
 // ranges. No connection is made.
 func TestNamesOfSpecialAddresses(t *testing.T) {
+	t.Parallel()
 	port, count := dialled(t)
 	all := append(special4, special6...)
 	names := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
@@ -273,6 +279,7 @@ func TestNamesOfSpecialAddresses(t *testing.T) {
 // TestRedirectIntoTheHouse: Get returns a redirect to a special address like any other
 // answer. A request for the target of the redirect is refused.
 func TestRedirectIntoTheHouse(t *testing.T) {
+	t.Parallel()
 	port, count := dialled(t)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusFound)

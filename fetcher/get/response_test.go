@@ -11,6 +11,7 @@ import (
 )
 
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		after, date string
@@ -84,6 +85,7 @@ func FuzzHeaders(f *testing.F) {
 // TestLocation: if a Location is not UTF-8, its bytes that are not ASCII are
 // percent-encoded.
 func TestLocation(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]string{"/a?b#c": "/a?b#c", "/café": "/café", "/caf\xe9?q=\xe9": "/caf%E9?q=%E9"} {
 		r := newResponse(&http.Response{StatusCode: 302, Header: http.Header{"Location": {value}}})
 		if r.RedirectTo != want {

@@ -21,6 +21,7 @@ import (
 // TestCaptureOfExchange checks that Wire has the exact octets of each request and
 // its answer, even on a reused connection.
 func TestCaptureOfExchange(t *testing.T) {
+	t.Parallel()
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	zip := string(zipped("<p>some text"))
 	answers := []struct {
@@ -105,6 +106,7 @@ func TestCaptureOfExchange(t *testing.T) {
 // TestCaptureIsOff checks that there is no capture unless the caller asks for
 // it.
 func TestCaptureIsOff(t *testing.T) {
+	t.Parallel()
 	r := mustGet(t, client(t, Config{}), Request{URL: serve(t, page("x"))})
 	defer r.Release()
 	if r.Wire != nil {
@@ -115,6 +117,7 @@ func TestCaptureIsOff(t *testing.T) {
 // TestCaptureTLS: the capture of a TLS connection has the plain text. Wire.Remote
 // is the address of the server, also behind a proxy.
 func TestCaptureTLS(t *testing.T) {
+	t.Parallel()
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto+" "+r.TLS.ServerName)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
 	config.Capture, config.DNS = true, names.Addr
@@ -147,6 +150,7 @@ func TestCaptureTLS(t *testing.T) {
 // TestCaptureLimit: the limit of a capture also counts the chunk headers of a body, which can
 // be longer than the content.
 func TestCaptureLimit(t *testing.T) {
+	t.Parallel()
 	addr := listen(t, nil, func(_ int, conn net.Conn) {
 		conn.Read(make([]byte, 1<<10))
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -169,6 +173,7 @@ func TestCaptureLimit(t *testing.T) {
 
 // TestCaptureManyAtOnce: no capture contains octets of another connection.
 func TestCaptureManyAtOnce(t *testing.T) {
+	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { page(strings.Repeat(r.URL.Path, 2000))(w, r) })
 	c := client(t, Config{Capture: true, MaxIdleConnsPerHost: 3})
 	var workers sync.WaitGroup

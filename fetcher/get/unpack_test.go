@@ -64,6 +64,7 @@ func coded(t testing.TB, coding string, wire *[]byte) string {
 }
 
 func TestBodiesAreUnpacked(t *testing.T) {
+	t.Parallel()
 	t.Logf("replay with -seed=%d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 8))
 	c := client(t, Config{})
@@ -114,6 +115,7 @@ func TestBodiesAreUnpacked(t *testing.T) {
 // were applied, and names are case-insensitive. A plain body is accepted under each name, as
 // Chromium accepts it for gzip, deflate and unknown names.
 func TestOddCodings(t *testing.T) {
+	t.Parallel()
 	const text = "<p>some text"
 	pack := func(names ...string) string {
 		body := text
@@ -257,6 +259,7 @@ func TestBombs(t *testing.T) {
 // unpacking, and the memory that it did not need is given back. A small body does not wait
 // for the memory of the largest one.
 func TestMemoryBeforeUnpacking(t *testing.T) {
+	t.Parallel()
 	const limit = 4 << 20
 	random := make([]byte, 100_000)
 	rand.NewChaCha8([32]byte{}).Read(random)
@@ -295,6 +298,7 @@ func TestMemoryBeforeUnpacking(t *testing.T) {
 // TestBytesAfterGzip: bytes after the last gzip member are ignored, and further members are
 // not.
 func TestBytesAfterGzip(t *testing.T) {
+	t.Parallel()
 	one := packed(t, "gzip", "one")
 	for tail, want := range map[string]string{
 		"": "one", "\x00\x00\x00": "one", "\n": "one", "<!-- text -->": "one", string(packed(t, "gzip", " two")): "one two",

@@ -68,6 +68,7 @@ const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\
 // TestOnTheWire checks that the URL is sent unchanged, that no header announces
 // a body, and that no body follows.
 func TestOnTheWire(t *testing.T) {
+	t.Parallel()
 	for target, want := range map[string]string{
 		"":                        "/",
 		"/a/b?c=d&e":              "/a/b?c=d&e",
@@ -110,6 +111,7 @@ func TestOnTheWire(t *testing.T) {
 }
 
 func TestParseURLRefuses(t *testing.T) {
+	t.Parallel()
 	for _, raw := range []string{"", "/a", "h", "ftp://h/", "http://", "http:///a", "http://h:x/", "http://h\x00/", "http://a b/", "HTTP:/x"} {
 		if u, err := parseURL(raw); !errors.Is(err, ErrURL) {
 			t.Errorf("parseURL(%q) = %v, %v, want ErrURL", raw, u, err)
@@ -146,6 +148,7 @@ func FuzzParseURL(f *testing.F) {
 // the connection without an answer. net/http would repeat such a request, but the server
 // gets the request only once.
 func TestNeverRepeats(t *testing.T) {
+	t.Parallel()
 	for name, hangUp := range map[string]func(net.Conn){
 		"closed": func(conn net.Conn) { conn.Close() },
 		"reset":  func(conn net.Conn) { conn.(*net.TCPConn).SetLinger(0); conn.Close() },
@@ -186,6 +189,7 @@ func TestNeverRepeats(t *testing.T) {
 
 // TestEmptyAnswer: a new connection that the server closes without an answer is not stale.
 func TestEmptyAnswer(t *testing.T) {
+	t.Parallel()
 	addr := listen(t, nil, func(_ int, conn net.Conn) { readHead(bufio.NewReader(conn)) })
 	_, err := client(t, Config{}).Get(t.Context(), Request{URL: "http://" + addr})
 	var fault *Error
@@ -197,6 +201,7 @@ func TestEmptyAnswer(t *testing.T) {
 // TestKeptConnectionIsNotToBlame: an error on a reused connection is a fault of the server
 // if the answer has begun, or if the client timed out.
 func TestKeptConnectionIsNotToBlame(t *testing.T) {
+	t.Parallel()
 	for name, second := range map[string]func(net.Conn, *bufio.Reader){
 		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },
 		"silence":       func(_ net.Conn, from *bufio.Reader) { from.ReadByte() },
@@ -223,6 +228,7 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 // TestConnectionsAreKept: requests with different kinds of answers, such as chunked ones and
 // unwanted ones, all use the same connection.
 func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
 	var opened atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
@@ -274,6 +280,7 @@ func secure(t *testing.T, handler http.HandlerFunc) (*httptest.Server, Config) {
 
 // TestHTTP2Only: a TLS server that does not accept HTTP/1.1 is named as such.
 func TestHTTP2Only(t *testing.T) {
+	t.Parallel()
 	s, config := secure(t, page("unused"))
 	onlyHTTP2 := &tls.Config{
 		Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "h2c"},
@@ -299,6 +306,7 @@ func TestHTTP2Only(t *testing.T) {
 // TestRequestsAtOnce: requests to one host at once have a connection each. All of them are kept
 // if MaxIdleConnsPerHost allows it, also with a server that speaks HTTP/2 too.
 func TestRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	const workers = 8
 	var addrs sync.Map
 	var together sync.WaitGroup

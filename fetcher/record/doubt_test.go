@@ -4,6 +4,7 @@ import "testing"
 
 // TestDoubtHas: a span includes its first place and excludes its last.
 func TestDoubtHas(t *testing.T) {
+	t.Parallel()
 	d := Doubt{Spans: []Span{{Place{1, 5}, Place{1, 9}}, {Place{1, 12}, Place{2, 3}}, {Place{4, 0}, Place{4, 1}}}}
 	doubtful := map[Place]bool{{4, 0}: true}
 	for offset := int64(5); offset < 30; offset++ {

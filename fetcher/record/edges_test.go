@@ -21,6 +21,7 @@ import (
 // TestExportEdges: the exported edges are those that were written with the exported records,
 // even if workers take records back, die, and fetch pages again.
 func TestExportEdges(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 7))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	var pages, links []*Journal
@@ -164,6 +165,7 @@ func randomEdges(rng *rand.Rand, lease string) (edges []Edge) {
 // TestEdgesOfFiles: one process writes its records and its links to separate files in one
 // directory. Both kinds of files are cut to the committed position.
 func TestEdgesOfFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open := func(position frontier.Position) (pages, links *Files) {
 		pages, err := Open(Config{Dir: dir, OpenArchive: func(string) (_ frontier.Output, err error) {

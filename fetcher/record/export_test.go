@@ -64,6 +64,7 @@ func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 
 // TestExportChoice checks which record of an item and round is exported.
 func TestExportChoice(t *testing.T) {
+	t.Parallel()
 	type entry struct {
 		lease  byte
 		second int64 // of fetched_at
@@ -128,6 +129,7 @@ func TestExportChoice(t *testing.T) {
 // TestExportFirstOfMany: of many records with the same item, lease and time, the first is
 // exported.
 func TestExportFirstOfMany(t *testing.T) {
+	t.Parallel()
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 500 {
 			// The first byte of each fingerprint is 0, so one exportShare has all of these records.
@@ -150,6 +152,7 @@ func TestExportFirstOfMany(t *testing.T) {
 
 // TestExportOfALiveJournal: an export has no lines that were appended while it ran.
 func TestExportOfALiveJournal(t *testing.T) {
+	t.Parallel()
 	long := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 3000 { // more lines than one write contains
 			_ = j.Append(leased(n, 1))
@@ -257,6 +260,7 @@ func (c *crowd) kill(w int, half string) {
 // TestExportModel: even if workers die at any time, an export has one record for each
 // completed item and round. If Export.Pending is set, the export has no other records.
 func TestExportModel(t *testing.T) {
+	t.Parallel()
 	rng, rounds := dice(t), 4
 	if *proof {
 		rounds = 200
@@ -383,6 +387,7 @@ func TestExportMemory(t *testing.T) {
 // loss are counted and skipped. A closed file that ends within a line is an
 // error.
 func TestExportDamage(t *testing.T) {
+	t.Parallel()
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 3 {
 			_ = j.Append(leased(n, 1))
@@ -431,6 +436,7 @@ func edit(b []byte, offset int, old, new string) []byte {
 // TestExportEnds: an export of nothing is empty. An export ends with the error
 // of a missing directory, of the writer, of the pending items or of the context.
 func TestExportEnds(t *testing.T) {
+	t.Parallel()
 	if lines, sums := exported(t, record.Export{Dirs: []string{t.TempDir()}}); len(lines) > 0 || sums != (record.Exported{}) {
 		t.Errorf("the export of an empty directory has the lines %q, sums %+v", lines, sums)
 	}

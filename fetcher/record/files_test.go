@@ -148,6 +148,7 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 // Then the test simulates a crash, after which all, none or some of the unsynced writes are on
 // disk. Three more runs follow with the files that are left, and fail from a random write on.
 func TestCrashAtEachOperation(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	step := 1
 	if testing.Short() {
@@ -206,6 +207,7 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 // TestUncommittedRotationTwice: several rotations in a row without a commit are each undone.
 // The file that such a rotation closes is not packed.
 func TestUncommittedRotationTwice(t *testing.T) {
+	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: dir, FS: disk, RotateBytes: 300, Compress: true}
 	var state committed
@@ -229,6 +231,7 @@ func TestUncommittedRotationTwice(t *testing.T) {
 // TestRotationAndPacking runs on a real file system. A closed file gets the next number,
 // and is packed when a position that contains it is committed.
 func TestRotationAndPacking(t *testing.T) {
+	t.Parallel()
 	for _, compress := range []bool{false, true} {
 		root := t.TempDir()
 		cfg := record.Config{Dir: filepath.Join(root, dir), RotateBytes: 500, Compress: compress}
@@ -321,6 +324,7 @@ func list(t *testing.T, dir string) (names []string) {
 // TestOpenRefuses: Open returns an error that names missing or unexpected files, and changes
 // nothing.
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		files    map[string]string
 		position frontier.Position
@@ -357,6 +361,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestDiskErrors: an error of the disk is reported, even one in the background, and committed
 // records are still there.
 func TestDiskErrors(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	for from := range int64(60) {
 		disk := vfs.NewCrashableMem()
@@ -387,6 +392,7 @@ func TestDiskErrors(t *testing.T) {
 // TestStreamWritesWholeLines: after Sync whole lines are in the stream, in
 // order. A stream has no position.
 func TestStreamWritesWholeLines(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	stream := record.NewStream(&out)
 	for n := range 3 {
@@ -416,6 +422,7 @@ func (fullWriter) Write([]byte) (int, error) { return 0, errFull }
 // TestTeeWritesToBoth: both outputs get each record, and the position is that
 // of the files.
 func TestTeeWritesToBoth(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	cfg := record.Config{Dir: dir, FS: vfs.NewCrashableMem()}
 	files, err := record.Open(cfg, nil)
@@ -443,6 +450,7 @@ func TestTeeWritesToBoth(t *testing.T) {
 // TestRecordLine: a record is one line, even if its fields contain line breaks, quotes or
 // NUL, and is equal after it is read back.
 func TestRecordLine(t *testing.T) {
+	t.Parallel()
 	r := record.Record{URL: "http://a.test/?a=1&b=<2>", Title: "two\nlines\u2028 \"quoted\"", Error: "x\x00", FetchedAt: time.Unix(1, 5e6).UTC(), LinksFound: 3}
 	line, err := r.AppendLine([]byte("before\n"))
 	if err != nil || !bytes.HasPrefix(line, []byte("before\n")) || bytes.Count(line, []byte("\n")) != 2 {

@@ -37,6 +37,7 @@ func leased(n int, lease byte) *record.Record {
 // TestJournalLines: a line has the item and the lease of its record. A void line has the item,
 // the round and the lease of the record that it cancels.
 func TestJournalLines(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	journal := must(record.OpenJournal(record.Config{Dir: dir}))
 	r := leased(1, 0xab)
@@ -56,6 +57,7 @@ func TestJournalLines(t *testing.T) {
 // TestJournalIsOneProcess: an open journal is locked for other processes. A closed one is
 // not.
 func TestJournalIsOneProcess(t *testing.T) {
+	t.Parallel()
 	cfg := record.Config{Dir: t.TempDir()}
 	journal := must(record.OpenJournal(cfg))
 	if _, err := record.OpenJournal(cfg); !errors.Is(err, frontier.ErrLocked) {
@@ -80,6 +82,7 @@ func TestJournalIsOneProcess(t *testing.T) {
 // TestJournalDirectorySurvives: a synced record survives a power loss, even if the directory
 // of the journal and its parents were new.
 func TestJournalDirectorySurvives(t *testing.T) {
+	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	journal := must(record.OpenJournal(record.Config{Dir: "/x.crawl/host-1", FS: disk}))
 	if err := journal.Append(leased(1, 1)); err != nil {
@@ -95,6 +98,7 @@ func TestJournalDirectorySurvives(t *testing.T) {
 // TestJournalAnsweredIsSynced: a power loss does not remove the lines before the position that
 // Answered returns, even if a process was killed between writing and syncing the lines.
 func TestJournalAnsweredIsSynced(t *testing.T) {
+	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: "/w", FS: disk}
 	journal := must(record.OpenJournal(cfg))
@@ -127,6 +131,7 @@ func (noLocks) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
 // TestJournalLockFails: OpenJournal returns ErrLocked only if another caller has the lock,
 // because after ErrLocked a worker tries the next directory.
 func TestJournalLockFails(t *testing.T) {
+	t.Parallel()
 	_, err := record.OpenJournal(record.Config{Dir: "w", FS: noLocks{vfs.NewMem()}})
 	if !errors.Is(err, syscall.ENOLCK) || errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("OpenJournal on a file system without locks: %v, want ENOLCK and not ErrLocked", err)
@@ -136,6 +141,7 @@ func TestJournalLockFails(t *testing.T) {
 // TestJournalGroups: many callers append and sync records in groups, across
 // rotations, and no line is lost.
 func TestJournalGroups(t *testing.T) {
+	t.Parallel()
 	const workers, each = 16, 50
 	disk := vfs.NewMem()
 	journal := must(record.OpenJournal(record.Config{Dir: dir, FS: disk, RotateBytes: 2000, Compress: true}))
@@ -178,6 +184,7 @@ func TestJournalGroups(t *testing.T) {
 
 // TestJournalFails: after an error of the disk no Sync succeeds any more.
 func TestJournalFails(t *testing.T) {
+	t.Parallel()
 	var broken atomic.Bool
 	faulty := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileWriteAt && broken.Load() {
@@ -202,6 +209,7 @@ func TestJournalFails(t *testing.T) {
 // After a crash the files contain all synced lines, in their order, and only whole lines.
 // Then the journal continues.
 func TestJournalCrashAtEachOperation(t *testing.T) {
+	t.Parallel()
 	rng, step := dice(t), int64(1)
 	if testing.Short() {
 		step = 5
@@ -279,6 +287,7 @@ func missingFrom(got, want []string) string {
 // TestJournalCutsHalfALine opens journals whose last line was cut at various
 // lengths. The incomplete line is removed.
 func TestJournalCutsHalfALine(t *testing.T) {
+	t.Parallel()
 	whole := "{\"a\":1}\n{\"b\":2}\n"
 	torn := `{"c":` + strings.Repeat("x", 600_000)
 	for _, length := range []int{0, 1, 4, 200_000, 262_143, 262_144, 524_288, 600_000} {
@@ -316,6 +325,7 @@ func (a *archive) Sync() (frontier.Position, error) {
 // the position that Sync returns has the files of both outputs. If the records are opened
 // without an archive, the archive's entry in the position does not change.
 func TestArchiveIsSyncedFirst(t *testing.T) {
+	t.Parallel()
 	disk := vfs.NewMem()
 	name := disk.PathJoin(dir, "pages.jsonl")
 	kept := &archive{synced: func() {

@@ -72,6 +72,7 @@ func FuzzLatest(f *testing.F) {
 
 // TestLatestRefusesOtherLines: Latest names the number of a line that is not a record.
 func TestLatestRefusesOtherLines(t *testing.T) {
+	t.Parallel()
 	lines := func(yield func([]byte, error) bool) {
 		_ = yield(line(t, sample(1, 0)), nil) && yield([]byte("{}\n"), nil)
 	}

@@ -14,6 +14,7 @@ import (
 // last whole line in the file. Rest does not change the position that it gets. Open accepts
 // the position that Rest returns.
 func TestRestOfCutFile(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", blockBytes+10)
 	for name, test := range map[string]struct {
 		files     map[string]string

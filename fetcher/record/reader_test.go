@@ -100,6 +100,7 @@ func threeFiles(t testing.TB) (dir string, active []byte) {
 }
 
 func TestReaderOrder(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
 		t.Errorf("records %v, want %v", got, want)
@@ -137,6 +138,7 @@ func TestReaderOrder(t *testing.T) {
 }
 
 func TestReaderLines(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	var got []byte
 	for line, err := range (Reader{Dir: dir}).Lines() {
@@ -154,6 +156,7 @@ func TestReaderLines(t *testing.T) {
 }
 
 func TestReaderEnd(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	write(t, dir, Pages.active(), append(active, `{"url":"http://h/half`...))
 	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
@@ -172,6 +175,7 @@ func TestReaderEnd(t *testing.T) {
 }
 
 func TestReaderDamage(t *testing.T) {
+	t.Parallel()
 	committed := func(n int64) frontier.Position {
 		return frontier.Position{{File: Pages.active(), Length: n}, {File: Pages.closed(2)}}
 	}
@@ -221,6 +225,7 @@ func TestReaderDamage(t *testing.T) {
 
 // TestReaderReadsFiles reads with Reader what Files writes.
 func TestReaderReadsFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	files, err := Open(Config{Dir: dir, RotateBytes: 900, Compress: true}, nil)
 	if err != nil {
@@ -249,6 +254,7 @@ func TestReaderReadsFiles(t *testing.T) {
 }
 
 func TestFindRecord(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	again := sample(4, 2)
 	again.Round = 1
@@ -280,6 +286,7 @@ func TestFindRecord(t *testing.T) {
 }
 
 func TestTrailToSeed(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	r := Reader{Dir: dir}
 	trail := func(key string) (all []string) {
@@ -320,6 +327,7 @@ func TestTrailToSeed(t *testing.T) {
 
 // TestSelectionsStopWithContext: JoinReferrers and Latest return the error of their context.
 func TestSelectionsStopWithContext(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, Pages.active(), line(t, sample(1, 0)))
 	ctx, cancel := context.WithCancel(t.Context())

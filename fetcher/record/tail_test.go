@@ -37,6 +37,7 @@ func tailed(t *testing.T, tail *Tail, end Place) (all []string) {
 // closed and active files. It reads appended lines once the end includes them, and never
 // half a line.
 func TestTailFollowsFiles(t *testing.T) {
+	t.Parallel()
 	dir, active := threeFiles(t)
 	r := Reader{Dir: dir}
 	end := Place{3, int64(len(active))}
@@ -89,6 +90,7 @@ func TestTailFollowsFiles(t *testing.T) {
 // position, Reader.Doubt lists those that were neither confirmed nor cancelled, even after a
 // restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var ends []int64
 	open := func() *Journal {
@@ -181,6 +183,7 @@ func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 // TestReadersFindOwnFingerprint: a line ends with the fingerprint of its record. Readers use
 // this one, and not another key of that name.
 func TestReadersFindOwnFingerprint(t *testing.T) {
+	t.Parallel()
 	r := sample(1, 0)
 	r.Fields = []byte(`{"fingerprint":"000000000000000000000000000000ff"}`)
 	old := line(t, r)

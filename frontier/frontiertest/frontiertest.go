@@ -63,7 +63,7 @@ type Options struct {
 // A testCase tests one part of the contract with a new, empty crawl.
 type testCase = suite.Case[Options, *driver]
 
-// Run tests the contract, one case after the other. Each call of open must return a new,
+// Run tests the contract, in parallel subtests. Each call of open must return a new,
 // empty crawl, which open closes with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	suite.Run(t, allCases(), driving(open))

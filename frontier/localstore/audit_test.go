@@ -136,6 +136,7 @@ func differ(r Recount) (terms []string) {
 }
 
 func TestRecountFindsDamage(t *testing.T) {
+	t.Parallel()
 	seed, _ := suite.FirstSeed(*seed, 1)
 	t.Logf("replay with -seed=%d", seed)
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(seed, 0)))
@@ -245,6 +246,7 @@ func hostAltered(alter func(*host)) func(*testing.T, *auditedCrawl) {
 // TestRecountNames corrupts one row, counter or filter in each case. Then the counters and
 // the rows must differ in the numbers that the case lists in terms, and in no others.
 func TestRecountNames(t *testing.T) {
+	t.Parallel()
 	isDone := func(_ *auditedCrawl, _, value []byte) bool {
 		o, err := decodeOutcome(value)
 		return err == nil && o.outcome.State() == frontier.Done
@@ -313,6 +315,7 @@ func TestRecountNames(t *testing.T) {
 // TestRecountSums: the sum in a Recount changes if a record belongs to another URL, although
 // the number of records is the same.
 func TestRecountSums(t *testing.T) {
+	t.Parallel()
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(1, 0)))
 	key, value := c.first(t, tableOutcome, func(_, value []byte) bool {
 		o, _ := decodeOutcome(value)
@@ -330,6 +333,7 @@ func TestRecountSums(t *testing.T) {
 // TestRecountOfAFullFilter: the estimate does not count the URLs that the filter wrongly
 // claimed to contain.
 func TestRecountOfAFullFilter(t *testing.T) {
+	t.Parallel()
 	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
 	defer s.Close()

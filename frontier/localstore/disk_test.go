@@ -21,6 +21,7 @@ import (
 // can be deleted. While pebble has the fault, this failure happens by chance only once
 // in 10¹⁷ runs.
 func TestMarkerFS(t *testing.T) {
+	t.Parallel()
 	images := 400
 	if *proof {
 		images = 5000

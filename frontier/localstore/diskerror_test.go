@@ -29,6 +29,7 @@ var errBroken = errors.New("input/output error (injected)")
 // with the flag -proof. Each time the crawl fails with the error of that write, and no call
 // hangs. When the disk works again, the crawl has the effects of all answered calls.
 func TestDiskErrors(t *testing.T) {
+	t.Parallel()
 	stride := int32(7)
 	if *proof {
 		stride = 1
@@ -70,6 +71,7 @@ func TestDiskErrors(t *testing.T) {
 
 // TestDiskFull simulates a full disk: after a number of writes every write fails.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	for _, room := range []int32{5, 30, 60, 90} {
 		disk := vfs.NewMem()
 		var left atomic.Int32
@@ -215,6 +217,7 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 // be written to, so the store might not notice at once. It must not hang, and the rest
 // of the directory must not open as a crawl.
 func TestDirectoryRemoved(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "crawl")
 	cfg := Config{Dir: dir, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
@@ -239,6 +242,7 @@ func TestDirectoryRemoved(t *testing.T) {
 // TestNothingIsWrittenAfterAFailure: after a failure, the guard lets no write begin,
 // because the directory might belong to another Store by then.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
+	t.Parallel()
 	g := newGuard()
 	g.fail(errKilled)
 	begun, written := make(chan struct{}), make(chan struct{})
@@ -259,6 +263,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 
 // TestFailureWaitsForWrites: when callers learn of a failure, no write is in progress.
 func TestFailureWaitsForWrites(t *testing.T) {
+	t.Parallel()
 	g := newGuard()
 	begun, finish := make(chan struct{}), make(chan struct{})
 	var finished atomic.Bool

@@ -96,6 +96,7 @@ func checkpointName(t *testing.T, fs vfs.FS, dir string) string {
 // TestFilterLost: if the filter file is damaged, missing or of another crawl, the error
 // names the file and says what to do. Rebuild makes the same filter again.
 func TestFilterLost(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		damage func(t *testing.T, fs vfs.FS, file string)
 		want   error
@@ -174,6 +175,7 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 // TestRebuildKeepsLeasedHostsBack: after Rebuild, as after Open, a host that a killed
 // process had leased is not due before its delay has passed.
 func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	cfg := Config{Dir: "crawl", FS: fs, Policy: every(time.Second), Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
@@ -250,6 +252,7 @@ var refusals = map[string]struct {
 // TestSpoiledDirectoriesAreRefused: Open refuses directories that it cannot use, and says what
 // is wrong. A second call does the same.
 func TestSpoiledDirectoriesAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")
@@ -280,6 +283,7 @@ func TestSpoiledDirectoriesAreRefused(t *testing.T) {
 // TestForeignDirectory: Open refuses a directory that has other files but no crawl, and
 // writes nothing to it.
 func TestForeignDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
@@ -300,6 +304,7 @@ func TestForeignDirectory(t *testing.T) {
 // TestSecondProcess: while a crawl is open, neither this process nor another one can open it
 // again. After Close this process can.
 func TestSecondProcess(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("LOCALSTORE_TEST_DIR"); dir != "" { // the other process
 		_, err := Open(Config{Dir: dir})
 		fmt.Println("locked:", errors.Is(err, frontier.ErrLocked), err)
@@ -344,6 +349,7 @@ func TestSecondProcess(t *testing.T) {
 
 // TestCloseEndsList: Close ends a call of List, and waits until List has returned.
 func TestCloseEndsList(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := openMem(t)
 		addPages(t, s, "a.test", 100)
@@ -370,6 +376,7 @@ func TestCloseEndsList(t *testing.T) {
 
 // TestCloseDuringReads: calls that read the store during or after Close return ErrClosed.
 func TestCloseDuringReads(t *testing.T) {
+	t.Parallel()
 	s := openMem(t)
 	addPages(t, s, "a.test", 2000)
 	if err := s.db.Flush(); err != nil { // so that the calls read files
@@ -419,6 +426,7 @@ func TestCloseDuringReads(t *testing.T) {
 
 // TestConfigFaults: Open reports all faults at once.
 func TestConfigFaults(t *testing.T) {
+	t.Parallel()
 	_, err := Open(Config{LeaseTTL: 1, CheckpointAdds: -1})
 	for _, field := range []string{"Dir", "LeaseTTL", "CheckpointAdds"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -433,6 +441,7 @@ func TestConfigFaults(t *testing.T) {
 // TestDamagedRows: if a row is damaged or missing, the store fails with an error that names
 // the host. So no item is lost silently.
 func TestDamagedRows(t *testing.T) {
+	t.Parallel()
 	at := appendQueueKey(nil, "a.test", queuePos{0, 1})
 	for name, damage := range map[string]func(s *Store) error{
 		"entry":     func(s *Store) error { return s.db.Set(at, []byte{1, 2}, nil) },

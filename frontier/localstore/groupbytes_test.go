@@ -7,6 +7,7 @@ import (
 
 // TestBytesBoundGroup: calls that hold much memory are not committed all at once.
 func TestBytesBoundGroup(t *testing.T) {
+	t.Parallel()
 	s := openMem(t)
 	const ops, bytes = 40, 1 << 20
 	block, blocked := make(chan struct{}), make(chan struct{})

@@ -46,6 +46,7 @@ func addPages(t *testing.T, s *Store, host string, n int) {
 // the lease and the items that are kept for repeated calls do not grow with the
 // number of completed items.
 func TestLongLeaseStaysSmall(t *testing.T) {
+	t.Parallel()
 	s := openMem(t)
 	const pages = 5000
 	addPages(t, s, "a.test", pages)
@@ -94,6 +95,7 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 // TestEndedLeasesAreBounded: the store remembers a limited number of ended leases,
 // and forgets the oldest first.
 func TestEndedLeasesAreBounded(t *testing.T) {
+	t.Parallel()
 	var ended endedLeases
 	id := func(n int) (id frontier.LeaseID) {
 		binary.BigEndian.PutUint64(id[:], uint64(n))
@@ -124,6 +126,7 @@ func TestEndedLeasesAreBounded(t *testing.T) {
 
 // TestRacersRetryOnce: racing calls of Retry queue each failed item once.
 func TestRacersRetryOnce(t *testing.T) {
+	t.Parallel()
 	s := openMem(t)
 	const failed = 2500 // more than one group can queue again
 	addPages(t, s, "a.test", failed)
@@ -169,6 +172,7 @@ func TestRacersRetryOnce(t *testing.T) {
 // TestClockNeverGoesBack: if the clock is set back between two runs, no host is due
 // earlier, and no host waits longer than before.
 func TestClockNeverGoesBack(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	now := suite.NewClock()
 	cfg := Config{Dir: "crawl", FS: fs, Policy: every(10 * time.Second), Now: now.Now, Filter: membits.Config{Capacity: 1000}}

@@ -28,6 +28,7 @@ func aPage(path string, p frontier.Priority) frontier.Offer {
 }
 
 func TestLocateURL(t *testing.T) {
+	t.Parallel()
 	clock := time.Unix(1e9, 0)
 	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(), Policy: policy.NewLive(&policy.Policy{MaxPerHost: 50}).Load, Now: func() time.Time { return clock },
 		Filter: membits.Config{Capacity: 4}}, Open)
@@ -96,6 +97,7 @@ func TestLocateURL(t *testing.T) {
 }
 
 func TestPositionOfRecords(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	cfg := Config{Dir: "crawl", FS: fs, OpenOutput: func(_ frontier.Identity, p frontier.Position) (frontier.Output, error) {
 		return openLines(fs, "crawl", p)

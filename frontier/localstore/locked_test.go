@@ -10,6 +10,7 @@ import (
 )
 
 func TestLockedByProcess(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	if _, err := localstore.Locked(nil, dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Locked without a directory: error %v, want ErrNotExist", err)

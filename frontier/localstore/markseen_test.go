@@ -65,6 +65,7 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 // sample do not count them. This holds after a crash, a restart from a checkpoint, and a
 // rebuild.
 func TestMarkSeen(t *testing.T) {
+	t.Parallel()
 	const known, all = 15_000, 20_000 // known is larger than the number of URLs that one group of calls can mark
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
 	s, err := Open(cfg)
@@ -122,6 +123,7 @@ func TestMarkSeen(t *testing.T) {
 
 // TestKnowWhatWaits: marking URLs that wait in the queue does not change them.
 func TestKnowWhatWaits(t *testing.T) {
+	t.Parallel()
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +143,7 @@ func TestKnowWhatWaits(t *testing.T) {
 // TestKnowFalsePositive: MarkSeen marks a URL that the filter wrongly claims to contain. Later
 // calls that are executed in the same group must get the answer Seen for this URL.
 func TestKnowFalsePositive(t *testing.T) {
+	t.Parallel()
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})
 	if err != nil {

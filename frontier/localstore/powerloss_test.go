@@ -26,7 +26,7 @@ import (
 // TestPowerLoss makes random calls, simulates a power loss at a random write, opens the
 // files that are left, and continues. The crawl must have the effects of all calls that
 // were answered.
-func TestPowerLoss(t *testing.T) {
+func TestPowerLoss(t *testing.T) { // not parallel: crash.Hook is for the whole process
 	runs, crashes := 4, 60
 	if testing.Short() {
 		crashes = 15

@@ -51,6 +51,7 @@ func (f readOnlyFS) ReuseForWrite(_, name string, _ vfs.DiskWriteCategory) (vfs.
 // TestOpenReadOnly: OpenReadOnly works on a file system that cannot be written to. It shows
 // the state that a killed process left, including the leases, and changes nothing.
 func TestOpenReadOnly(t *testing.T) {
+	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	cfg := Config{Dir: "crawl", FS: disk, Filter: membits.Config{Capacity: 100}}
 	s := opened(t, cfg, Open)
@@ -119,6 +120,7 @@ func TestOpenReadOnly(t *testing.T) {
 // TestOpenReadOnlyRefuses: OpenReadOnly does not create a crawl, and a store that is open
 // cannot be opened again, whichever function opened it.
 func TestOpenReadOnlyRefuses(t *testing.T) {
+	t.Parallel()
 	cfg := Config{Dir: t.TempDir() + "/crawl", Filter: membits.Config{Capacity: 100}}
 	if _, err := OpenReadOnly(cfg); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("OpenReadOnly without a crawl = %v, want ErrNotExist", err)

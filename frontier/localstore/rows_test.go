@@ -25,6 +25,7 @@ func canonicalURL(t *rapid.T) (url, host string) {
 
 // TestEntryKeepsTheItem: an item does not change when it is encoded and decoded.
 func TestEntryKeepsTheItem(t *testing.T) {
+	t.Parallel()
 	hasher := bloomstore.NewHasher(bloomstore.Key{1, 2, 3})
 	rapid.Check(t, func(t *rapid.T) {
 		url, host := canonicalURL(t)
@@ -50,6 +51,7 @@ func TestEntryKeepsTheItem(t *testing.T) {
 }
 
 func TestRowsKeepWhatTheySay(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint64()
 		h := host{
@@ -89,6 +91,7 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 // TestOutcomesHaveNumbers: every outcome of package frontier keeps its number in the rows
 // on disk.
 func TestOutcomesHaveNumbers(t *testing.T) {
+	t.Parallel()
 	want := []frontier.Outcome{
 		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 		frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
@@ -105,6 +108,7 @@ func result(o frontier.Outcome) outcome { return outcome{outcome: o} }
 
 // TestKeysSort: rows of a table sort by the fields that scans use.
 func TestKeysSort(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[a-z.]{1,5}`)
 		a, b := name.Draw(t, "a"), name.Draw(t, "b")

@@ -5,6 +5,7 @@ import "testing"
 // TestScopeCacheDropsWhatIsStale: the cache must not remember a key as closed
 // after a call of add, even if shut is called later.
 func TestScopeCacheDropsWhatIsStale(t *testing.T) {
+	t.Parallel()
 	c := newScopeCache()
 	_, known, before := c.look("a.test")
 	if known {

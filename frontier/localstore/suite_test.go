@@ -102,18 +102,21 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 }
 
 func TestSuiteInMemory(t *testing.T) {
+	t.Parallel()
 	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openSuite(t, vfs.NewMem(), "crawl", opt)
 	})
 }
 
 func TestSuiteOnDisk(t *testing.T) {
+	t.Parallel()
 	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openSuite(t, nil, t.TempDir(), opt)
 	})
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	runs, steps := 10, 400
 	if *proof {
 		runs, steps = 50, 3000
@@ -133,6 +136,7 @@ func TestModel(t *testing.T) {
 }
 
 func TestSuiteOfPolicies(t *testing.T) {
+	t.Parallel()
 	frontiertest.RunPolicies(t, func(t *testing.T, opt frontiertest.Options, present func() *policy.Policy) frontiertest.Crawl {
 		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Policy = present })
 	})

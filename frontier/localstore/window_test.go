@@ -18,12 +18,14 @@ import (
 var suiteWindows = [maxClass + 1]time.Duration{frontiertest.ClassWindow: frontiertest.Window}
 
 func TestWindowsOfExactKeys(t *testing.T) {
+	t.Parallel()
 	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Windows = suiteWindows })
 	})
 }
 
 func TestWindowsOfNothing(t *testing.T) {
+	t.Parallel()
 	_, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Windows: [maxClass + 1]time.Duration{
 		frontier.Bulk: time.Hour, frontier.Exact: -time.Hour, frontier.Sitemap: time.Hour,
 	}})
@@ -36,6 +38,7 @@ func TestWindowsOfNothing(t *testing.T) {
 // completion. If it is offered as an exact key of a class with a window, it is queued
 // once more and counted in Promoted.
 func TestWindowPromotesBulkKeys(t *testing.T) {
+	t.Parallel()
 	s := openWindows(t, vfs.NewMem(), time.Now)
 	bulk := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
 	exact := bulk
@@ -58,6 +61,7 @@ func TestWindowPromotesBulkKeys(t *testing.T) {
 // cannot read its own changes. If the window of a failed key has ended, the first Add or
 // Retry of the group queues the key again, and its later calls do not.
 func TestWindowAndRetryInOneGroup(t *testing.T) {
+	t.Parallel()
 	item := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
 	add := func(g *group) error {
 		_, err := g.add(&g.offers([]frontier.Offer{item})[0])
@@ -98,6 +102,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 // TestWindowModel makes random calls with a few keys, some of which have a window, and
 // compares the answers with a list in memory. Now and then the process dies.
 func TestWindowModel(t *testing.T) {
+	t.Parallel()
 	runs, steps := 5, 400
 	if *proof {
 		runs, steps = 100, 2000

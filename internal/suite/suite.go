@@ -70,10 +70,12 @@ func Try[Options, D any](t *testing.T, c Case[Options, D], open func(*testing.T,
 	return nil
 }
 
-// Run runs the cases as subtests.
+// Run runs the cases as parallel subtests. They run when the caller's test function has returned, so the function
+// open must not use what that function cleans up with defer.
 func Run[Options, D any](t *testing.T, cases []Case[Options, D], open func(*testing.T, Options) D) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
 			if err := Try(t, c, open); err != nil {
 				t.Error(err)
 			}
