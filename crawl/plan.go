@@ -363,7 +363,7 @@ func (p *Plan) engineConfig() *engine.Config {
 	return &engine.Config{
 		Settings: p.identity(), Stored: p.stored,
 		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
-		FilterCapacity: s.Capacity, FPR: s.FPR, Growth: growth,
+		Capacity: s.Capacity, FPR: s.FPR, Growth: growth,
 		Policy: p.policy.Load, LeaseTTL: p.leaseTTL(), Partitions: s.Partitions, Wait: s.RedisWait, Worker: s.Worker,
 		Rows:    s.Sink == sinkPostgres,
 		CDC:     s.CDC,

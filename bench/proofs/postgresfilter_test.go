@@ -87,7 +87,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	total, batch := sized(6_000, 200_000), sized(150, 500)
 	store, err := redisstore.Open(t.Context(), redisstore.Config{
 		Redis: options, Name: crawlName, ExactSet: true, Partitions: 4,
-		FilterCapacity: uint64(total / overfill), FPR: weakRate, Growth: bloomstore.GrowthOff,
+		Capacity: uint64(total / overfill), FPR: weakRate, Growth: bloomstore.GrowthOff,
 	})
 	if err != nil {
 		t.Fatal(err)

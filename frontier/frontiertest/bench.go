@@ -19,7 +19,7 @@ func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	for _, seen := range []int{0, 20} {
 		for _, callers := range []int{1, racers} {
 			b.Run(fmt.Sprintf("op=complete/new=1/seen=%d/callers=%d", seen, callers), func(b *testing.B) {
-				crawl := open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
+				crawl := open(b, Options{LeaseTTL: time.Minute, Capacity: 4_000_000, Now: time.Now, Output: new(output)})
 				benchComplete(b, crawl, seen, callers)
 			})
 		}

@@ -35,7 +35,7 @@ var addCases = []testCase{
 		c.wantRefused(frontier.ReasonHostLimit, page("c.test", 3))
 		c.wantStats(counts{"added": 323, "refused: max_per_host": 9})
 	}},
-	{"AddNeverDropsExact", Options{FilterCapacity: 16}, func(c *driver) {
+	{"AddNeverDropsExact", Options{Capacity: 16}, func(c *driver) {
 		filled := c.fillFilter()
 		for n := range 200 {
 			c.add(classed(frontier.Exact, page(fmt.Sprintf("exact%d.test", n%7), n)))

@@ -30,7 +30,7 @@ var outboxCases = beside([]testCase{
 		c.wantAnswer(frontier.Seen, item)
 		c.wantStats(counts{"seen": 5, "added": 3})
 	}},
-	{"DecisionNewIsNeverDropped", Options{FilterCapacity: 16}, func(c *driver) {
+	{"DecisionNewIsNeverDropped", Options{Capacity: 16}, func(c *driver) {
 		added := c.fillFilter().Added
 		c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
 		books := c.books()

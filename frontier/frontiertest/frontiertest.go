@@ -54,7 +54,7 @@ type Options struct {
 	LeaseTTL       time.Duration    // how long a lease lasts
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
 	SeedsUnlimited bool             // MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost)
-	FilterCapacity uint64           // capacity of the filter, without growth; 0 means large enough for the case
+	Capacity       uint64           // capacity of the filter, without growth; 0 means large enough for the case
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to
 	ExactSet       bool             // for an exact.NoteStore: an exact set decides about exact items

@@ -17,8 +17,8 @@ func openMemory(opt Options) *Memory {
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: opt.Output,
 	}
 	m := NewMemory(cfg)
-	if opt.FilterCapacity > 0 { // a filter so small that the cases overfill it
-		m.filter = bloom.NewWithEstimates(uint(opt.FilterCapacity), 0.01)
+	if opt.Capacity > 0 { // a filter so small that the cases overfill it
+		m.filter = bloom.NewWithEstimates(uint(opt.Capacity), 0.01)
 	}
 	return m
 }
@@ -61,7 +61,7 @@ func TestMemoryModel(t *testing.T) {
 
 func BenchmarkMemory(b *testing.B) {
 	Bench(b, func(_ *testing.B, opt Options) Crawl {
-		opt.FilterCapacity = 0
+		opt.Capacity = 0
 		return openMemory(opt)
 	})
 }

@@ -27,7 +27,7 @@ var size = flag.Int("size", 1_000_000, "URLs of the benchmarks that need many")
 // call before it answers.
 func BenchmarkSuite(b *testing.B) {
 	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
-		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterCapacity},
+		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.Capacity},
 			OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil }})
 	})
 }

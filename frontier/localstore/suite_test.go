@@ -74,8 +74,8 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
 		}).Load,
 	}
-	if opt.FilterCapacity > 0 {
-		cfg.Filter = membits.Config{Capacity: opt.FilterCapacity, Growth: membits.GrowthOff, Shards: 1}
+	if opt.Capacity > 0 {
+		cfg.Filter = membits.Config{Capacity: opt.Capacity, Growth: membits.GrowthOff, Shards: 1}
 	}
 	change(&cfg)
 	s, err := Open(cfg)

@@ -24,7 +24,7 @@ import (
 func config(server *servers.RedisServer) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}},
-		Name:  "test", SeenCache: DefaultSeenCache, Partitions: 4, FilterCapacity: 10_000,
+		Name:  "test", SeenCache: DefaultSeenCache, Partitions: 4, Capacity: 10_000,
 	}
 }
 
@@ -150,7 +150,7 @@ func TestAddersRace(t *testing.T) {
 	const stores, callers, urls = 3, 4, 600
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterCapacity = 100 // the filter grows while they race
+	cfg.Capacity = 100 // the filter grows while they race
 	var pages []frontier.Offer
 	for n := range urls {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", n%60), n, n+1)...)
@@ -215,7 +215,7 @@ func TestAddersRace(t *testing.T) {
 // even if their bits are in one block.
 func TestAddOrder(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterCapacity, cfg.Growth, cfg.FPR, cfg.Partitions = 300, bloomstore.GrowthOff, 1e-9, 1
+	cfg.Capacity, cfg.Growth, cfg.FPR, cfg.Partitions = 300, bloomstore.GrowthOff, 1e-9, 1
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, 300)
 	mustAdd(t, s, pages)
@@ -230,7 +230,7 @@ func TestAddOrder(t *testing.T) {
 // TestAddMany offers more than maxGroupAsks items in one call.
 func TestAddMany(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterCapacity = 100_000
+	cfg.Capacity = 100_000
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, 2*maxGroupAsks+100)
 	if got := answersOf(mustAdd(t, s, append(pages, pages...))); got[frontier.Added] != len(pages) || got[frontier.Seen] != len(pages) {
@@ -370,7 +370,7 @@ func TestAddAfterLostReply(t *testing.T) {
 func TestFilterWentBack(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
-	cfg.FilterCapacity, cfg.Partitions = 50, 1
+	cfg.Capacity, cfg.Partitions = 50, 1
 	s := openStore(t, cfg)
 	mustAdd(t, s, testPages("a.test", 0, 100))
 	if layers := s.parts[0].chain().Layers(); layers != 2 {

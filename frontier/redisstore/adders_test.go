@@ -111,7 +111,7 @@ func TestKilledAdders(t *testing.T) {
 	}
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterCapacity = uint64(urls)
+	cfg.Capacity = uint64(urls)
 	s := openStore(t, cfg)
 	for n := 0; n < urls; n += 1000 {
 		var known []frontier.Offer

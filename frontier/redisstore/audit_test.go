@@ -199,7 +199,7 @@ func TestAuditCountsTheFilter(t *testing.T) {
 func TestProbeFilter(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterCapacity, cfg.FPR, cfg.Growth = 4000, 0.05, bloomstore.GrowthOff
+	cfg.Capacity, cfg.FPR, cfg.Growth = 4000, 0.05, bloomstore.GrowthOff
 	s := openStore(t, cfg)
 	const probes = 20_000
 	if claimed, asked, err := s.Probe(t.Context(), probes); err != nil || asked != probes || claimed != 0 {
@@ -263,7 +263,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 	for _, keys := range []int{120, 2000} {
 		for _, exact := range []bool{false, true} {
 			cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
-			cfg.Partitions, cfg.FilterCapacity, cfg.FPR, cfg.Growth = 1, uint64(keys), 0.01, bloomstore.GrowthOff
+			cfg.Partitions, cfg.Capacity, cfg.FPR, cfg.Growth = 1, uint64(keys), 0.01, bloomstore.GrowthOff
 			s := openStore(t, cfg)
 			items := testPages("a.test", 0, 6*keys)
 			if exact {

@@ -21,7 +21,7 @@ type blockRace struct {
 
 func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	t.Helper()
-	cfg.Partitions, cfg.FilterCapacity = 1, 1
+	cfg.Partitions, cfg.Capacity = 1, 1
 	s := openStore(t, cfg)
 	n, err := s.nodeOf(t.Context(), s.parts[0])
 	if err != nil {

@@ -65,7 +65,7 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 func newCard(cfg *Config) card {
 	return card{
 		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
-		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterCapacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
+		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.Capacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
 		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
 	}
 }
@@ -110,7 +110,7 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	case worker && !c.ExactSet && cfg.ExactSet:
 		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
 	}
-	given := filterCard{cmp.Or(cfg.FilterCapacity, c.Filter.Keys), cmp.Or(cfg.FPR, c.Filter.FPR), c.Filter.NoGrowth}
+	given := filterCard{cmp.Or(cfg.Capacity, c.Filter.Keys), cmp.Or(cfg.FPR, c.Filter.FPR), c.Filter.NoGrowth}
 	if worker {
 		given.NoGrowth = cfg.Growth == bloomstore.GrowthOff
 	}
@@ -206,7 +206,7 @@ func (s *Store) join(ctx context.Context) error {
 		return err
 	}
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
-	s.cfg.FilterCapacity, s.cfg.FPR, s.cfg.Growth = c.Filter.Keys, c.Filter.FPR, bloomstore.GrowthOn
+	s.cfg.Capacity, s.cfg.FPR, s.cfg.Growth = c.Filter.Keys, c.Filter.FPR, bloomstore.GrowthOn
 	if c.Filter.NoGrowth {
 		s.cfg.Growth = bloomstore.GrowthOff
 	}
@@ -219,7 +219,7 @@ func (s *Store) join(ctx context.Context) error {
 
 // makePartitions computes the crawl's partitions.
 func (s *Store) makePartitions() error {
-	filter := redisbits.Config{Capacity: s.cfg.FilterCapacity, FPR: s.cfg.FPR, Growth: s.cfg.Growth, Partitions: s.cfg.Partitions}
+	filter := redisbits.Config{Capacity: s.cfg.Capacity, FPR: s.cfg.FPR, Growth: s.cfg.Growth, Partitions: s.cfg.Partitions}
 	var err error
 	if s.layout, err = redisbits.NewLayout(filter.Params()); err != nil {
 		return fmt.Errorf("redisstore: %w", err)

@@ -100,7 +100,7 @@ func TestJoinCompares(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"scope":       func(c *Config) { c.Settings = frontier.Settings{"scope": "any", "user-agent": "a"} },
 		"user-agent":  func(c *Config) { c.Settings = frontier.Settings{"scope": "host"} },
-		"Keys:10000":  func(c *Config) { c.FilterCapacity++ },
+		"Keys:10000":  func(c *Config) { c.Capacity++ },
 		"FPR:1e-06":   func(c *Config) { c.FPR = 1e-3 },
 		"Growth":      func(c *Config) { c.Growth = bloomstore.GrowthOff },
 		"4 partition": func(c *Config) { c.Partitions = 8 },
@@ -112,9 +112,9 @@ func TestJoinCompares(t *testing.T) {
 			t.Errorf("Open with another %s = %v, want %v that shows it", name, err, frontier.ErrParamsMismatch)
 		}
 	}
-	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // zero values are not compared
-	if joined := openStore(t, cfg); joined.cfg.FilterCapacity != 10_000 || len(joined.parts) != 4 {
-		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.FilterCapacity, len(joined.parts))
+	cfg.Capacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // zero values are not compared
+	if joined := openStore(t, cfg); joined.cfg.Capacity != 10_000 || len(joined.parts) != 4 {
+		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.Capacity, len(joined.parts))
 	}
 	bare := Config{Redis: cfg.Redis, Name: cfg.Name}
 	looking, err := Inspect(t.Context(), bare)

@@ -29,7 +29,7 @@ func newClusterBench(t *testing.T, replicas, wait int) *clusterBench {
 		Node: servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}},
 	})}
 	b.Store = openStore(t, Config{
-		Redis: &redis.UniversalOptions{Addrs: b.cluster.Addrs()}, Name: "test", SeenCache: DefaultSeenCache, Partitions: 12, FilterCapacity: 10_000,
+		Redis: &redis.UniversalOptions{Addrs: b.cluster.Addrs()}, Name: "test", SeenCache: DefaultSeenCache, Partitions: 12, Capacity: 10_000,
 		Wait: wait, OpenOutput: countOutput,
 	})
 	mustAdd(t, b.Store, testPages("home.test", 0, 3))

@@ -16,7 +16,7 @@ import (
 func clusterConfig(cluster *servers.Cluster) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()},
-		Name:  "test", SeenCache: DefaultSeenCache, Partitions: 12, FilterCapacity: 10_000,
+		Name:  "test", SeenCache: DefaultSeenCache, Partitions: 12, Capacity: 10_000,
 	}
 }
 

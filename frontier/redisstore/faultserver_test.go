@@ -94,7 +94,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	}
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
-	cfg.FilterCapacity = uint64(pages)
+	cfg.Capacity = uint64(pages)
 	e := newExpedition(t, cfg, 3, pages)
 	forgot, cut := 0, int64(0)
 	e.run(time.Duration(60+20*rounds)*time.Second, func(ctx context.Context) {

@@ -27,7 +27,7 @@ func TestQueueMemory(t *testing.T) {
 			server := servers.Redis(t, servers.RedisOptions{})
 			cfg := Config{
 				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "memory",
-				FilterCapacity: uint64(2 * urls), Partitions: 64,
+				Capacity: uint64(2 * urls), Partitions: 64,
 			}
 			before := usedAfter(t, server, cfg, testPages("first.test", 0, 1))
 			var pages []frontier.Offer

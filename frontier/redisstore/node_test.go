@@ -169,7 +169,7 @@ func TestClassifyReplies(t *testing.T) {
 func TestPartitionsMove(t *testing.T) {
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3, NodeTimeout: calm})
 	cfg := Config{
-		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", SeenCache: DefaultSeenCache, Partitions: 8, FilterCapacity: 10_000,
+		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", SeenCache: DefaultSeenCache, Partitions: 8, Capacity: 10_000,
 	}
 	s := openStore(t, cfg)
 	var pages []frontier.Offer

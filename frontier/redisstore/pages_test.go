@@ -179,7 +179,7 @@ func TestEmptyIsNeverEarly(t *testing.T) {
 		t.Run(fmt.Sprintf("exactSet=%t", exactSet), func(t *testing.T) {
 			emptyIsNeverEarly(t, Config{
 				Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: fmt.Sprint(exactSet),
-				ExactSet: exactSet, Partitions: 12, FilterCapacity: 10_000,
+				ExactSet: exactSet, Partitions: 12, Capacity: 10_000,
 			})
 		})
 	}

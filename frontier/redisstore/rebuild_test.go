@@ -264,7 +264,7 @@ func TestMarkSeen(t *testing.T) {
 func TestMarkSeenInterrupted(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterCapacity = 1_000_000
+	cfg.Capacity = 1_000_000
 	s := openStore(t, cfg)
 	var known []SeenURL
 	for _, item := range testPages("a.test", 0, 100_000) {
@@ -295,7 +295,7 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterCapacity, cfg.Partitions = 100, 2
+	cfg.Capacity, cfg.Partitions = 100, 2
 	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 1000}).Load
 	s := openStore(t, cfg)
 	admin := server.Client()

@@ -33,12 +33,12 @@ type Config struct {
 	Redis *redis.UniversalOptions // see ParseURL; MaxRetries is ignored: no command is repeated after its reply was lost
 	Name  string                  // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
-	Settings       frontier.Settings // fixed when the crawl is created, and compared later
-	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means the stored number, or 10,000,000 for a new crawl
-	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
-	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
-	Partitions     int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
-	ExactSet       bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
+	Settings   frontier.Settings // fixed when the crawl is created, and compared later
+	Capacity   uint64            // fixed: URLs that the filter is sized for; 0 means the stored number, or 10,000,000 for a new crawl
+	FPR        float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
+	Growth     bloomstore.Growth // fixed: what the filter does with more than Capacity keys
+	Partitions int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
+	ExactSet   bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
 
 	// Policy returns the present policy. The store calls it when it adds and leases items, and
 	// takes the delays, MaxPerHost and MaxQueued from it. A host whose delay has become longer since
@@ -117,7 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // fillFixed sets the defaults of values that are fixed when a crawl is created.
 func (c *Config) fillFixed() {
-	c.FilterCapacity = cmp.Or(c.FilterCapacity, 10_000_000)
+	c.Capacity = cmp.Or(c.Capacity, 10_000_000)
 	c.FPR = cmp.Or(c.FPR, 1e-6)
 	c.Partitions = cmp.Or(c.Partitions, 256)
 }

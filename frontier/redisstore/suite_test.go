@@ -44,7 +44,7 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 // use c afterwards.
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
-	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0
+	cfg.Capacity, cfg.FPR, cfg.Partitions = 0, 0, 0
 	return openAgain(c.t, cfg), nil
 }
 
@@ -68,15 +68,15 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 	cfg := Config{
 		SeenCache: 1 << 12, // small, because a model leaves hundreds of crashed stores open
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
-		FilterCapacity: opt.FilterCapacity, FPR: 1e-9, Partitions: partitions,
+		Capacity: opt.Capacity, FPR: 1e-9, Partitions: partitions,
 		Policy: policy.NewLive(&policy.Policy{
 			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
 		}).Load,
 		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		ExactSet: opt.ExactSet,
 	}
-	if cfg.FilterCapacity == 0 {
-		cfg.FilterCapacity = 100_000
+	if cfg.Capacity == 0 {
+		cfg.Capacity = 100_000
 	} else {
 		cfg.FPR, cfg.Growth = 0.01, bloomstore.GrowthOff
 	}

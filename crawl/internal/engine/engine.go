@@ -49,9 +49,9 @@ type Config struct {
 	Exact    *exact.Rules
 	Windows  exact.Windows
 
-	FilterCapacity uint64
-	FPR            float64
-	Growth         bloomstore.Growth
+	Capacity uint64
+	FPR      float64
+	Growth   bloomstore.Growth
 
 	Policy     func() *policy.Policy // the present one
 	LeaseTTL   time.Duration

@@ -82,7 +82,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		open, output = localstore.OpenReadOnly, nil
 	}
 	store, err := open(localstore.Config{
-		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterCapacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
+		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.Capacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
 		Policy: c.Policy, LeaseTTL: c.LeaseTTL, Windows: c.Windows,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})

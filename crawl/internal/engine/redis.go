@@ -104,7 +104,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		return nil, errElsewhere(h.String(), "records")
 	}
 	config.Settings, config.ExactSet = c.Settings, h.DB != nil
-	config.FilterCapacity, config.FPR, config.Growth = c.FilterCapacity, c.FPR, c.Growth
+	config.Capacity, config.FPR, config.Growth = c.Capacity, c.FPR, c.Growth
 	config.Partitions, config.Wait = c.Partitions, c.Wait
 	config.Worker = cmp.Or(c.Worker, newWorkerName())
 	return h.join(ctx, c, config)

@@ -132,7 +132,7 @@ func RedisFilter(r *Redis) Kind {
 func RedisStore(r *Redis) Kind {
 	return Kind{Name: "redisstore", Open: inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
 		config := redisstore.Config{
-			Redis: r.Options, Name: newName(), FilterCapacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
+			Redis: r.Options, Name: newName(), Capacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
 		}
 		store, err := redisstore.Open(ctx, config)
 		if err != nil {
