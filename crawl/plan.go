@@ -300,7 +300,7 @@ func (p *Plan) newClient() (err error) {
 	s := &p.Settings
 	c := get.Config{
 		UserAgent: p.userAgent(), Headers: s.Headers, Types: s.Types, RootCAs: p.RootCAs, InsecureHosts: hostForms(s.InsecureHosts),
-		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: cmp.Or(s.MinRate, get.NoMinRate), MaxBodyBytes: s.MaxBody,
+		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: s.MinRate, MaxBodyBytes: s.MaxBody,
 		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: s.ConnectTo, DNS: s.DNS, Proxy: s.Proxy,
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
 		Capture: s.Save != "none",

@@ -272,7 +272,7 @@ func (w *world) config() config {
 	w.t.Helper()
 	// HeaderTimeout is longer than the limit of the whole request, so it has no effect. If
 	// both limits ended at the same moment, the error would depend on chance.
-	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
+	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout, MinRate: get.DefaultMinRate})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -94,6 +94,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 
 func clientOf(t *testing.T, cfg get.Config) *get.Client {
 	t.Helper()
+	cfg.MinRate = get.DefaultMinRate
 	client, err := get.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ const (
 	DefaultTimeout        = 30 * time.Second
 	DefaultDialTimeout    = 10 * time.Second
 	DefaultHeaderTimeout  = 20 * time.Second
-	DefaultMinRate        = 256
+	DefaultMinRate        = 256 // what a crawl sets; Config.MinRate has no default
 	DefaultRateWindow     = 10 * time.Second
 	DefaultMaxBodyBytes   = 10 << 20
 	DefaultMaxHeaderBytes = 256 << 10
@@ -28,9 +28,6 @@ const (
 	DefaultMaxIdleConnsPerHost = 16
 	DefaultIdleTimeout         = 30 * time.Second
 )
-
-// NoMinRate is the value of Config.MinRate with which only Timeout limits slow bodies.
-const NoMinRate = -1
 
 // AnyType is the element of Config.Types that accepts every content type.
 const AnyType = "*"
@@ -59,7 +56,7 @@ type Config struct {
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
 	// MinRate is the lowest allowed rate of a body, in bytes per second, as an average over
 	// each RateWindow. The bytes are counted as received, before decompression. A slower body
-	// ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate means no limit.
+	// ends with ErrTooSlow. 0 means that only Timeout limits slow bodies; see DefaultMinRate.
 	MinRate    int64
 	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 
@@ -103,16 +100,13 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"Timeout", int64(c.Timeout)}, {"DialTimeout", int64(c.DialTimeout)},
 		{"HeaderTimeout", int64(c.HeaderTimeout)}, {"RateWindow", int64(c.RateWindow)},
-		{"MaxBodyBytes", c.MaxBodyBytes}, {"MaxHeaderBytes", c.MaxHeaderBytes},
+		{"MinRate", c.MinRate}, {"MaxBodyBytes", c.MaxBodyBytes}, {"MaxHeaderBytes", c.MaxHeaderBytes},
 		{"MaxIdleConns", int64(c.MaxIdleConns)}, {"MaxIdleConnsPerHost", int64(c.MaxIdleConnsPerHost)},
 		{"IdleTimeout", int64(c.IdleTimeout)},
 	} {
 		if field.value < 0 {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", field.name, field.value))
 		}
-	}
-	if c.MinRate < NoMinRate {
-		errs = append(errs, fmt.Errorf("MinRate is %d, want 0 or more, or NoMinRate", c.MinRate))
 	}
 	for _, prefix := range c.AllowNet {
 		if !prefix.IsValid() {
@@ -134,7 +128,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.DialTimeout = cmp.Or(c.DialTimeout, DefaultDialTimeout)
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, DefaultHeaderTimeout)
-	c.MinRate = cmp.Or(c.MinRate, DefaultMinRate)
 	c.RateWindow = cmp.Or(c.RateWindow, DefaultRateWindow)
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, DefaultMaxBodyBytes)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes)

@@ -62,7 +62,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 }
 
 // TestLimitsInTime checks, in simulated time, with which error a slow answer ends, and when.
-// The rate of a body must be 100 B/s over each 10 s, except with NoMinRate.
+// The rate of a body must be 100 B/s over each 10 s, except with a MinRate of 0.
 func TestLimitsInTime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestLimitsInTime(t *testing.T) {
 		"short and slow":         {0, drip{interval: 3 * time.Second, piece: 1, left: 3}, 100, nil, 9 * time.Second},
 		"silent":                 {0, drip{interval: time.Hour, piece: 1, left: 1}, 100, ErrTooSlow, 10 * time.Second},
 		"fast, then slow":        {0, drip{first: 90_000, interval: time.Second, piece: 1, left: 100_000}, 100, ErrTooSlow, 20 * time.Second},
-		"slow without a MinRate": {0, drip{interval: time.Second, piece: 1, left: 50}, NoMinRate, nil, 50 * time.Second},
+		"slow without a MinRate": {0, drip{interval: time.Second, piece: 1, left: 50}, 0, nil, 50 * time.Second},
 		"endless":                {0, drip{interval: time.Second, piece: 200, left: 1 << 30}, 100, ErrTimeout, 60 * time.Second},
 		"slow header":            {19 * time.Second, drip{left: 0}, 100, nil, 19 * time.Second},
 		"no header":              {time.Hour, drip{left: 0}, 100, ErrHeaderTimeout, 20 * time.Second},
