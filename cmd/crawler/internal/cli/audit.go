@@ -9,9 +9,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
@@ -39,21 +36,17 @@ func runAudit(ctx context.Context, c *attached, s streams, asJSON bool) error {
 // printAudit prints an audit as a table. Each row compares a counter of the crawl with what
 // the audit has counted.
 func printAudit(w io.Writer, a *report.Audit) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.AppendHeader(table.Row{"term", "counter", "counted", "from", ""})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight}, {Number: 3, Align: text.AlignRight}})
+	rows := [][]string{{"TERM", "COUNTER", "COUNTED", "FROM", ""}}
 	for i := range a.Terms {
 		line := &a.Terms[i]
 		counted := human.Commas(uint64(math.Round(max(line.Counted, 0))))
 		if line.Within > 0 {
 			counted += fmt.Sprintf(" ± %.0f", math.Ceil(line.Within))
 		}
-		t.AppendRow(table.Row{line.Term, human.Commas(line.Counter), counted, line.From, cmp.Or(line.Fault, "ok")})
+		rows = append(rows, []string{line.Term, human.Commas(line.Counter), counted, line.From, cmp.Or(line.Fault, "ok")})
 	}
-	for line := range strings.Lines(t.Render()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	for _, line := range human.Columns(rows, 0, 3, 4) {
+		fmt.Fprintln(w, "", line)
 	}
 	for _, fault := range a.Faults {
 		fmt.Fprintf(w, "tables: %s\n", fault)

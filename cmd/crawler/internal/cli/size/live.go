@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -100,9 +99,9 @@ func (r liveReport) text(ran time.Duration) string {
 	})
 	t := newTable("layer", "keys", "capacity", "fill", "bits", "k", "p now", "p when full")
 	for i, l := range r.Layers {
-		t.AppendRow(table.Row{i, human.Commas(l.Keys), human.Commas(l.Capacity), fmt.Sprintf("%.2f%%", 100*l.Fill),
-			human.IBytes(l.Bits / 8), l.Hashes, fmt.Sprintf("%.3g", l.FPR), fmt.Sprintf("%.3g", l.Target)})
+		t.row(i, human.Commas(l.Keys), human.Commas(l.Capacity), fmt.Sprintf("%.2f%%", 100*l.Fill),
+			human.IBytes(l.Bits/8), l.Hashes, fmt.Sprintf("%.3g", l.FPR), fmt.Sprintf("%.3g", l.Target))
 	}
-	render(&b, t)
+	t.writeTo(&b)
 	return b.String()
 }

@@ -5,9 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
@@ -43,12 +40,12 @@ func (r report) writeFills(b *strings.Builder) {
 	b.WriteString("With fewer or more URLs than it is made for\n")
 	t := newTable("", "URLs", "p", "lost", "| growing: p", "lost", "layers", "bits")
 	for _, f := range r.Fills {
-		t.AppendRow(table.Row{
+		t.row(
 			fmt.Sprintf("%gn", f.Of), human.Commas(f.Fixed.Keys), human.OneIn(f.Fixed.FPR), human.Few(f.Fixed.LostKeys),
-			"| " + human.OneIn(f.Growing.FPR), human.Few(f.Growing.LostKeys), f.Growing.Layers, human.IBytes(f.Growing.Bits / 8),
-		})
+			"| "+human.OneIn(f.Growing.FPR), human.Few(f.Growing.LostKeys), f.Growing.Layers, human.IBytes(f.Growing.Bits/8),
+		)
 	}
-	render(b, t)
+	t.writeTo(b, 0)
 	one := r.plan.Fill(1)
 	fmt.Fprintf(b, "  Growth costs %.2f%% more bits at n, and keeps p for any number of URLs.\n",
 		100*(float64(one.Growing.Bits)/float64(one.Fixed.Bits)-1))
@@ -82,11 +79,11 @@ func (r report) writeRedis(b *strings.Builder) {
 		{"append-only file", fmt.Sprintf("%.0f bytes per new URL", x.AOFPerURL)},
 	})
 	t := newTable("load", "used_memory", "bits per URL", "keys", "layers", "p when full")
-	t.AppendRow(table.Row{"even", human.IBytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), human.Commas(x.Even.Segments),
-		x.Even.MaxLayers, human.OneIn(x.Even.FPR)})
-	t.AppendRow(table.Row{fmt.Sprintf("Zipf, %s", human.Plural(r.Time.Hosts, "host")), human.IBytes(x.Zipf.Bytes),
-		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), human.Commas(x.Zipf.Segments), x.Zipf.MaxLayers, human.OneIn(x.Zipf.FPR)})
-	render(b, t)
+	t.row("even", human.IBytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), human.Commas(x.Even.Segments),
+		x.Even.MaxLayers, human.OneIn(x.Even.FPR))
+	t.row(fmt.Sprintf("Zipf, %s", human.Plural(r.Time.Hosts, "host")), human.IBytes(x.Zipf.Bytes),
+		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), human.Commas(x.Zipf.Segments), x.Zipf.MaxLayers, human.OneIn(x.Zipf.FPR))
+	t.writeTo(b, 0)
 	with := "Up to"
 	if r.Queue != nil {
 		with = "With the queue up to"
@@ -95,10 +92,10 @@ func (r report) writeRedis(b *strings.Builder) {
 		with, human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
 	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
 	for _, block := range x.Blocks {
-		blocks.AppendRow(table.Row{human.Commas(uint64(block.Bits)) + " bits", block.Hashes,
-			fmt.Sprintf("%.2f", block.BitsPerURL), fmt.Sprintf("%.0f B", block.AOFPerURL)})
+		blocks.row(human.Commas(uint64(block.Bits))+" bits", block.Hashes,
+			fmt.Sprintf("%.2f", block.BitsPerURL), fmt.Sprintf("%.0f B", block.AOFPerURL))
 	}
-	render(b, blocks)
+	blocks.writeTo(b, 0)
 	fmt.Fprintf(b, "  Where the Bloom module is installed: %s\n", r.Reserve)
 }
 
@@ -125,10 +122,10 @@ func (r report) writeStores(b *strings.Builder) {
 		if s.OnDisk {
 			name += " (disk)"
 		}
-		t.AppendRow(table.Row{name, fmt.Sprintf("%.0f", s.BytesPerKey), human.IBytes(uint64(math.Round(s.Bytes))),
-			fmt.Sprintf("%.3g", s.Times)})
+		t.row(name, fmt.Sprintf("%.0f", s.BytesPerKey), human.IBytes(uint64(math.Round(s.Bytes))),
+			fmt.Sprintf("%.3g", s.Times))
 	}
-	render(b, t)
+	t.writeTo(b, 0)
 }
 
 func (r report) writeTime(b *strings.Builder) {
@@ -148,26 +145,22 @@ func facts(b *strings.Builder, pairs [][2]string) {
 	}
 }
 
-// newTable returns a plain table in which all columns but the first are right-aligned.
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Options = table.Options{}
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	t.AppendHeader(header)
-	configs := make([]table.ColumnConfig, 0, len(header))
-	for column := 2; column <= len(header); column++ {
-		configs = append(configs, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+// table is a table. Its first row is the header.
+type table [][]string
+
+func newTable(header ...string) *table { return &table{header} }
+
+func (t *table) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = fmt.Sprint(cell)
 	}
-	t.SetColumnConfigs(configs)
-	return t
+	*t = append(*t, row)
 }
 
-// render indents a table and removes blanks at the ends of its lines.
-func render(b *strings.Builder, t table.Writer) {
-	for line := range strings.Lines(t.Render()) {
-		fmt.Fprintf(b, "  %s\n", strings.TrimRight(line, " \n"))
+// writeTo writes the table, indented. The columns in left are aligned on the left (human.Columns).
+func (t *table) writeTo(b *strings.Builder, left ...int) {
+	for _, line := range human.Columns(*t, left...) {
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 }
