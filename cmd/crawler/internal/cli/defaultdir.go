@@ -72,10 +72,6 @@ func hostDir(url canon.URL) string {
 	return name + ".crawl"
 }
 
-// seedsSetting is the name of a stored setting that has no flag. Its value describes the
-// seeds of the command line that created the crawl.
-const seedsSetting = "seeds"
-
 // maxSeedsText is the length in bytes of the longest text that is stored in full.
 const maxSeedsText = 500
 

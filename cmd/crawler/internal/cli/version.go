@@ -11,8 +11,6 @@ import (
 
 func version() string { return crawl.Version() }
 
-func defaultAgent() string { return "crawler/" + version() }
-
 func versionLine() string {
 	return fmt.Sprintf("crawler %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
