@@ -177,7 +177,7 @@ func TestArchiveFails(t *testing.T) {
 }
 
 // inflate returns the content of the next gzip member of packed.
-func inflate(t *testing.T, packed *bytes.Reader) string {
+func inflate(t testing.TB, packed *bytes.Reader) string {
 	t.Helper()
 	z, err := gzip.NewReader(packed)
 	if err != nil {

@@ -249,7 +249,7 @@ func (s *sink) recordOf(t *testing.T, url string) record.Record {
 
 // world is the environment of a crawl: a wire, a store and records.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	wire  *wire
 	store *frontiertest.Memory
 	sink  *sink
@@ -404,7 +404,7 @@ const slack = 4 * time.Microsecond
 // judgeStarts compares the calls with policy: no host was requested before it
 // was due. It replays every call through package politeness, independent of
 // leases and workers.
-func judgeStarts(t *testing.T, calls []call, policy func(host string) politeness.Policy) {
+func judgeStarts(t testing.TB, calls []call, policy func(host string) politeness.Policy) {
 	t.Helper()
 	byHost := map[string][]call{}
 	for _, c := range calls {
@@ -422,7 +422,7 @@ type oneMoment struct {
 	call   *call
 }
 
-func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host) {
+func judgeHost(t testing.TB, host string, calls []call, oracle *politeness.Host) {
 	t.Helper()
 	var moments []oneMoment
 	for i := range calls {

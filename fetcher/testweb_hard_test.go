@@ -92,7 +92,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 	})
 }
 
-func clientOf(t *testing.T, cfg get.Config) *get.Client {
+func clientOf(t testing.TB, cfg get.Config) *get.Client {
 	t.Helper()
 	cfg.MinRate = get.DefaultMinRate
 	client, err := get.New(cfg)
