@@ -45,35 +45,35 @@ func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Re
 
 // account returns the report of the crawl that this process runs.
 func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Report, error) {
-	stats, err := m.engine.Stats(ctx)
+	stats, err := m.ses.engine.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := m.runReport(stats)
-	return r, m.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
+	return r, m.ses.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
 }
 
 // runReport returns the part of a report that needs no probes of the filter.
 func (m *monitor) runReport(stats frontier.Stats) *report.Report {
-	r := newReport(m.Location().String(), m.dir, stats)
+	r := newReport(m.ses.plan.Location().String(), m.ses.dir, stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
-	p, took := m.worker.Progress(), time.Since(m.started).Seconds()
+	p, took := m.ses.worker.Progress(), time.Since(m.started).Seconds()
 	r.LastError, r.Relays = p.LastError, m.lags()
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
 		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
 		PagesPerSecond: perSecond(p.Pages), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
-		Outcomes: m.worker.Outcomes(),
+		Outcomes: m.ses.worker.Outcomes(),
 	}
-	for _, link := range m.worker.RefusedByForm() {
+	for _, link := range m.ses.worker.RefusedByForm() {
 		const most = 200
 		r.RefusedByForm = append(r.RefusedByForm, report.RefusedURL{Reason: link.Reason, URL: link.URL[:min(len(link.URL), most)],
 			Referrer: link.Referrer[:min(len(link.Referrer), most)], Rule: link.Rule, Flag: trap.Permission(link.Reason)})
 	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
-	fed := m.seedCounts()
+	fed := m.ses.seedCounts()
 	m.mu.Unlock()
 	if fed.Added+fed.Seen+fed.Refused > 0 {
 		r.Seeds = &report.Seeds{Added: fed.Added, Known: fed.Seen, Refused: fed.Refused}
@@ -89,7 +89,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if err != nil {
 		return nil, err
 	}
-	r := newReport(ses.Location().String(), ses.dir, stats)
+	r := newReport(ses.plan.Location().String(), ses.dir, stats)
 	r.Relays = ses.lags(ctx)
 	shared, err := ses.engine.Sharing(ctx)
 	if err != nil {
@@ -192,8 +192,8 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	if err != nil {
 		return err
 	}
-	r.Filter = filterOf(stats.Filter, layers, ses.Settings.Growth, added)
-	chain := sizing.Chain{Keys: ses.Settings.Capacity, FPR: ses.Settings.FPR, Growth: ses.Settings.Growth}
+	r.Filter = filterOf(stats.Filter, layers, ses.plan.Settings.Growth, added)
+	chain := sizing.Chain{Keys: ses.plan.Settings.Capacity, FPR: ses.plan.Settings.FPR, Growth: ses.plan.Settings.Growth}
 	var p probes
 	if probe > 0 {
 		limited, cancel := context.WithTimeout(ctx, probe)
@@ -232,23 +232,23 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
 		fetcher.Stopped: "stopped", TimeOver: "--max-time is over",
 	}[r.End]
-	if m.noneReached(r) {
+	if m.ses.noneReached(r) {
 		r.Report.End += ": no seed could be reached"
-		r.Unreached = m.errUnreached()
+		r.Unreached = m.ses.errUnreached()
 	}
-	if r.End != fetcher.Empty && m.Resume != nil {
-		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)
+	if r.End != fetcher.Empty && m.ses.plan.Resume != nil {
+		r.Report.Resume, r.Report.ResumeNotes = m.ses.plan.Resume(r)
 	}
-	m.latestResults(ctx, r.Report, r.Stats)
-	if m.addDenied(ctx, r); r.Report.Denied != nil {
+	m.ses.latestResults(ctx, r.Report, r.Stats)
+	if m.ses.addDenied(ctx, r); r.Report.Denied != nil {
 		r.Report.End += ": every seed was denied"
 	}
 	probe := max(min(probeAtEnd, r.Took/100), time.Millisecond)
-	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, probe); err != nil {
+	if err := m.ses.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, probe); err != nil {
 		return err
 	}
 	if err := m.write(r.Report); err != nil {
-		m.Logger.Warn("report not written", slog.Any("err", err))
+		m.ses.plan.Logger.Warn("report not written", slog.Any("err", err))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // finish. The function finish stops the relay. Then it delivers the remaining events, until
 // none are left or its own context ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
-	if m.Events == nil {
+	if m.ses.plan.Events == nil {
 		return func(context.Context) {}
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -33,7 +33,7 @@ func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)
 // finishDelivery delivers the remaining events for at most Settings.Grace. If ctx ends
 // earlier, the events are left to the next run, or to another relay of the same name.
 func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *ending) {
-	limited, cancel := context.WithTimeout(ctx, max(m.Settings.Grace, 0))
+	limited, cancel := context.WithTimeout(ctx, max(m.ses.plan.Settings.Grace, 0))
 	defer cancel()
 	within, release := ending.limit(ctx)
 	defer release()
@@ -50,7 +50,7 @@ func (m *monitor) finishJournals(ctx context.Context, ending *ending, natural bo
 		m.reportJournal(within, true)
 		return
 	}
-	limited, cancel := context.WithTimeout(within, max(m.Settings.Grace, minSettle))
+	limited, cancel := context.WithTimeout(within, max(m.ses.plan.Settings.Grace, minSettle))
 	defer cancel()
 	m.markRows(limited)
 	m.settleJournals(limited)
@@ -84,9 +84,9 @@ func (m *monitor) relay(ctx context.Context, drain bool) {
 		if text := err.Error(); text != said {
 			said = text
 			if standby {
-				m.Logger.Info("the relay stands by: another process runs it", slog.String("relay", m.Events.Name))
+				m.ses.plan.Logger.Info("the relay stands by: another process runs it", slog.String("relay", m.ses.plan.Events.Name))
 			} else {
-				m.Logger.Error("the relay does not deliver", slog.String("relay", m.Events.Name), slog.Any("err", err))
+				m.ses.plan.Logger.Error("the relay does not deliver", slog.String("relay", m.ses.plan.Events.Name), slog.Any("err", err))
 			}
 		}
 		if standby {
@@ -101,17 +101,17 @@ func (m *monitor) relay(ctx context.Context, drain bool) {
 }
 
 func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
-	boxes, err := m.engine.Outboxes(ctx)
+	boxes, err := m.ses.engine.Outboxes(ctx)
 	if err != nil {
 		return err
 	}
 	box := boxes[0] // a process that crawls has exactly one
-	config := relayConfig(box, *m.Events)
+	config := relayConfig(box, *m.ses.plan.Events)
 	config.OnState = func(s events.State) {
 		m.noteRelay(&report.RelayStatus{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
 			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away, Journal: box.Journal, Dir: box.Dir, Delivered: string(s.Cursor)})
-		if m.Events.OnState != nil {
-			m.Events.OnState(s)
+		if m.ses.plan.Events.OnState != nil {
+			m.ses.plan.Events.OnState(s)
 		}
 	}
 	err = events.Run(ctx, config, drain)
@@ -157,11 +157,11 @@ func (m *monitor) watchRelays(ctx context.Context) {
 
 // readRelays reads the lag of all relays. If that fails, m.relays is not changed.
 func (m *monitor) readRelays(ctx context.Context) {
-	relays, err := (&Outboxes{list: m.engine.Outboxes}).readRelays(ctx)
+	relays, err := (&Outboxes{list: m.ses.engine.Outboxes}).readRelays(ctx)
 	if err != nil {
 		return
 	}
-	journals, err := m.engine.Journals(ctx)
+	journals, err := m.ses.engine.Journals(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.relays = relays
@@ -184,7 +184,7 @@ func (m *monitor) lags() []report.RelayStatus {
 			relays = append(relays, *m.ownRelay)
 		}
 	}
-	return addJournals(relays, m.journals, m.Location().sendCommand)
+	return addJournals(relays, m.journals, m.ses.plan.Location().sendCommand)
 }
 
 // lags returns the lag of all relays. It returns nil if the outboxes cannot be read, for
@@ -193,9 +193,9 @@ func (ses *session) lags(ctx context.Context) []report.RelayStatus {
 	if ses.monitor != nil {
 		return ses.monitor.lags()
 	}
-	relays, err := outboxesOf(ses.engine, ses.Location(), nil).Relays(ctx)
+	relays, err := outboxesOf(ses.engine, ses.plan.Location(), nil).Relays(ctx)
 	if err != nil {
-		ses.Logger.Debug("the lag of relays is not known", slog.Any("err", err))
+		ses.plan.Logger.Debug("the lag of relays is not known", slog.Any("err", err))
 	}
 	return relays
 }

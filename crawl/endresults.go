@@ -32,7 +32,7 @@ func (ses *session) eachLatest(ctx context.Context, stats frontier.Stats, each f
 		})
 	}
 	if err != nil {
-		ses.Logger.Debug("records not read at the end of the run", slog.Any("err", err))
+		ses.plan.Logger.Debug("records not read at the end of the run", slog.Any("err", err))
 	}
 	return err == nil
 }
@@ -40,7 +40,7 @@ func (ses *session) eachLatest(ctx context.Context, stats frontier.Stats, each f
 // latestResults replaces the results of all rounds by those of the last round of each URL. It does
 // nothing if that would take too long, or if records can be on other machines.
 func (ses *session) latestResults(ctx context.Context, r *report.Report, stats frontier.Stats) {
-	if !r.AllRounds || ses.Redis != nil && ses.Settings.Sink != sinkPostgres {
+	if !r.AllRounds || ses.plan.Redis != nil && ses.plan.Settings.Sink != sinkPostgres {
 		return
 	}
 	outcomes := make(map[frontier.Outcome]uint64)
@@ -86,7 +86,7 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 	for _, r := range results {
 		switch r.Kind {
 		case report.Status2xx:
-			if !ses.Settings.Sitemaps || r.Count > mostSitemaps {
+			if !ses.plan.Settings.Sitemaps || r.Count > mostSitemaps {
 				return false
 			}
 		case report.Status4xx, report.Forbidden:

@@ -19,21 +19,21 @@ import (
 // explain implements Handle.Explain. The allowed addresses are a setting of a run, so
 // explain checks the addresses of the URL's host only while the crawl runs.
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
-	rules, now := ses.policy.Load().Host, time.Now()
+	rules, now := ses.plan.policy.Load().Host, time.Now()
 	sources := explain.Sources{
-		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
+		Canon: ses.plan.canon, Rules: ses.plan.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.plan.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
 		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
-			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.userAgent()), now)
+			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.plan.userAgent()), now)
 		},
-		CheckPort:    ses.checkPort,
+		CheckPort:    ses.plan.checkPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
 	if ses.monitor != nil {
 		sources.CheckHost = func(ctx context.Context, host string) error {
 			ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 			defer cancel()
-			return ses.client.CheckHost(ctx, host)
+			return ses.plan.client.CheckHost(ctx, host)
 		}
 	}
 	e, err := explain.Explain(ctx, sources, raw)
@@ -48,7 +48,7 @@ func (ses *session) addCheck(ctx context.Context, e *Explanation) error {
 	if e.Verdict.Reason != frontier.ReasonScope {
 		return nil
 	}
-	url, err := ses.canon.Parse(e.Canonical)
+	url, err := ses.plan.canon.Parse(e.Canonical)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (ses *session) hostLimit(at *engine.URLState) []explain.Check {
 		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
 	}
-	if ses.Settings.MaxPerHost == settings.Auto && at.HostMost == settings.MaxPerLinkedHost {
+	if ses.plan.Settings.MaxPerHost == settings.Auto && at.HostMost == settings.MaxPerLinkedHost {
 		c.Setting = "--max-per-host auto"
 		c.Words += " of a host that no seed has"
 	}

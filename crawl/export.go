@@ -46,7 +46,7 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		return sums, err
 	}
 	defer func() { err = errors.Join(err, ses.close()) }()
-	if ses.Settings.Sink == sinkPostgres {
+	if ses.plan.Settings.Sink == sinkPostgres {
 		records, err := ses.engine.CommittedRecords(ctx)
 		if err != nil {
 			return sums, err

@@ -91,13 +91,13 @@ func (l Location) relayCommand() string {
 // delivered, and no other process runs the relay. It is called at the end of a run that was not
 // stopped.
 func (m *monitor) markRows(ctx context.Context) {
-	if m.Events == nil || m.Redis == nil || m.Postgres == nil {
+	if m.ses.plan.Events == nil || m.ses.plan.Redis == nil || m.ses.plan.Postgres == nil {
 		return
 	}
 	m.readRelays(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.relays, func(r report.RelayStatus) bool { return r.Name == m.Events.Name && r.Journal == "" })
+	i := slices.IndexFunc(m.relays, func(r report.RelayStatus) bool { return r.Name == m.ses.plan.Events.Name && r.Journal == "" })
 	if i < 0 || m.relays[i].Events == 0 || m.elsewhere {
 		return
 	}
@@ -106,7 +106,7 @@ func (m *monitor) markRows(ctx context.Context) {
 		left.Away = m.ownRelay.Away
 	}
 	left.Left, left.Own = true, true
-	left.Send = m.Location().rowsCommand(left.Name)
+	left.Send = m.ses.plan.Location().rowsCommand(left.Name)
 	m.ownRelay = &left
 }
 
@@ -126,14 +126,14 @@ func (m *monitor) watchJournals(ctx context.Context) {
 // true, it counts the events again, and forgets the journal for each relay that has delivered all
 // of them.
 func (m *monitor) reportJournal(ctx context.Context, ended bool) {
-	boxes, err := m.engine.Outboxes(ctx)
+	boxes, err := m.ses.engine.Outboxes(ctx)
 	if err != nil || len(boxes) != 1 || boxes[0].Journal == "" {
 		return
 	}
 	box := boxes[0]
 	names, _ := box.Names(ctx)
-	if m.Events != nil && !slices.Contains(names, m.Events.Name) {
-		names = append(names, m.Events.Name)
+	if m.ses.plan.Events != nil && !slices.Contains(names, m.ses.plan.Events.Name) {
+		names = append(names, m.ses.plan.Events.Name)
 	}
 	m.mu.Lock()
 	known := slices.Clone(m.relays)
@@ -152,32 +152,32 @@ func (m *monitor) reportJournal(ctx context.Context, ended bool) {
 			r = known[i]
 		}
 		if ended && r.Events == 0 && !r.More && r.Fault == "" {
-			err = errors.Join(err, m.engine.ForgetJournal(ctx, box.Journal, name))
+			err = errors.Join(err, m.ses.engine.ForgetJournal(ctx, box.Journal, name))
 			continue
 		}
 		j := reportOf(ctx, box, &r)
-		j.Worker, j.Own, j.Ended = m.Settings.Worker, m.Events != nil && m.Events.Name == name, ended
+		j.Worker, j.Own, j.Ended = m.ses.plan.Settings.Worker, m.ses.plan.Events != nil && m.ses.plan.Events.Name == name, ended
 		if j.Worker == "" {
 			j.Worker = box.Worker
 		}
-		err = errors.Join(err, m.engine.ReportJournal(ctx, j))
+		err = errors.Join(err, m.ses.engine.ReportJournal(ctx, j))
 	}
 	if err != nil {
-		m.Logger.Debug("the journal is not reported", slog.Any("err", err))
+		m.ses.plan.Logger.Debug("the journal is not reported", slog.Any("err", err))
 	}
 }
 
 // adoptJournals delivers the events of journals that no process delivers, until ctx ends: if their
 // directories are on this machine, and if this worker has a relay of the same name.
 func (m *monitor) adoptJournals(ctx context.Context) {
-	if m.Events == nil {
+	if m.ses.plan.Events == nil {
 		return
 	}
 	var adopted sync.Map
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
-		journals, _ := m.engine.Journals(ctx)
+		journals, _ := m.ses.engine.Journals(ctx)
 		for _, j := range journals {
 			box, ok := m.adoptable(j)
 			if !ok {
@@ -201,22 +201,22 @@ func (m *monitor) adoptJournals(ctx context.Context) {
 
 // adoptable returns the outbox of a journal that this worker can deliver instead of a dead one.
 func (m *monitor) adoptable(j engine.Journal) (box Outbox, ok bool) {
-	if m.Events == nil || j.Relay != m.Events.Name || !j.Left() {
+	if m.ses.plan.Events == nil || j.Relay != m.ses.plan.Events.Name || !j.Left() {
 		return box, false
 	}
-	return m.engine.OutboxOf(j)
+	return m.ses.engine.OutboxOf(j)
 }
 
 // adopt delivers the events of a journal whose worker is dead, until none are left or ctx ends.
 func (m *monitor) adopt(ctx context.Context, j engine.Journal, box Outbox) {
-	m.Logger.Info("delivering the events of a dead worker", slog.String("worker", j.Worker), slog.String("dir", j.Dir))
-	config := relayConfig(box, *m.Events)
+	m.ses.plan.Logger.Info("delivering the events of a dead worker", slog.String("worker", j.Worker), slog.String("dir", j.Dir))
+	config := relayConfig(box, *m.ses.plan.Events)
 	config.From = events.From{}
-	err := deliverJournal(ctx, m.engine, j, box, config)
+	err := deliverJournal(ctx, m.ses.engine, j, box, config)
 	switch {
 	case err == nil || ctx.Err() != nil || runsElsewhere(err):
 	default:
-		m.Logger.Warn("the events of a dead worker are not delivered", slog.String("dir", j.Dir), slog.Any("err", err))
+		m.ses.plan.Logger.Warn("the events of a dead worker are not delivered", slog.String("dir", j.Dir), slog.Any("err", err))
 	}
 }
 
@@ -280,7 +280,7 @@ func (m *monitor) settleJournals(ctx context.Context) {
 	first := make(map[string]int64)
 	tried := make(map[string]bool)
 	for {
-		journals, err := m.engine.Journals(ctx)
+		journals, err := m.ses.engine.Journals(ctx)
 		if err != nil {
 			return
 		}

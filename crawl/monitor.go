@@ -17,7 +17,7 @@ import (
 // monitor watches the run of this process. It takes a sample each second, and writes
 // the report to its file each minute.
 type monitor struct {
-	*session
+	ses     *session
 	stop    atomic.Pointer[func(error)] // ends the run; nil means Run was not called yet
 	started time.Time
 	added   uint64 // URLs that had been added when the run began
@@ -59,7 +59,7 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 		return err
 	}
 	m := &monitor{
-		session: ses, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
+		ses: ses, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
 		filled: keysOf(layers),
 	}
 	m.readTotals()
@@ -116,26 +116,27 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	if err != nil {
 		return report.Sample{}, err
 	}
-	p := m.worker.Progress()
+	p := m.ses.worker.Progress()
 	p.Delay = rounded(p.Delay)
 	m.mu.Lock()
 	share := m.share
 	m.mu.Unlock()
+	set := &m.ses.plan.Settings
 	s := report.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: p.LastError, Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: m.Settings.MaxPages, Closed: m.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
+		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
 		Gauges: report.Gauges{
-			Worker: p, Hosts: int(stats.Hosts), Feeding: m.feeding.Load() > 0,
+			Worker: p, Hosts: int(stats.Hosts), Feeding: m.ses.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
-			DelayFlag: m.Settings.Delay, Rate: m.Settings.Rate, Bandwidth: m.Settings.Bandwidth, Silent: silent, StoreName: m.storeName(),
+			DelayFlag: set.Delay, Rate: set.Rate, Bandwidth: set.Bandwidth, Silent: silent, StoreName: m.ses.storeName(),
 		},
 	}
-	if m.Settings.MaxTime > 0 {
-		s.Deadline = m.started.Add(m.Settings.MaxTime)
+	if set.MaxTime > 0 {
+		s.Deadline = m.started.Add(set.MaxTime)
 	}
 	return s, nil
 }
@@ -145,7 +146,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stats, silent time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	stats, err = m.engine.Counters(limited)
+	stats, err = m.ses.engine.Counters(limited)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -176,9 +177,9 @@ func (m *monitor) save(ctx context.Context) {
 	}
 	switch {
 	case err == nil && m.unsaved:
-		m.Logger.Info("report written again")
+		m.ses.plan.Logger.Info("report written again")
 	case err != nil && ctx.Err() == nil && !m.unsaved:
-		m.Logger.Warn("report not written", slog.Any("err", err))
+		m.ses.plan.Logger.Warn("report not written", slog.Any("err", err))
 	}
 	m.unsaved = err != nil
 }
@@ -186,7 +187,7 @@ func (m *monitor) save(ctx context.Context) {
 // storeName returns the name of the store for messages about its silence. It can be
 // empty.
 func (ses *session) storeName() string {
-	if ses.Redis != nil {
+	if ses.plan.Redis != nil {
 		return "Redis"
 	}
 	return ""

@@ -34,8 +34,8 @@ func TestSilentStoreKeepsCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
-		ses := &session{Plan: &Plan{}, engine: &engine.Engine{Look: store}}
-		m := &monitor{session: ses, counters: store.stats, counted: time.Now()}
+		ses := &session{plan: &Plan{}, engine: &engine.Engine{Look: store}}
+		m := &monitor{ses: ses, counters: store.stats, counted: time.Now()}
 		count := func(wantPages uint64, wantSilent time.Duration) {
 			t.Helper()
 			stats, silent, err := m.count(t.Context(), time.Now())

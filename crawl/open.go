@@ -83,7 +83,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := newHandle(ses.Location(), ses.place)
+	h := newHandle(ses.plan.Location(), ses.plan.place)
 	h.own = ses
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), ending: &ending{begun: make(chan struct{})}}, nil
 }

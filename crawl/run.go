@@ -80,10 +80,10 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	begun := time.Now()
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.Settings.Grace) })()
+	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.plan.Settings.Grace) })()
 	endRun := func(why error) {
 		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
-			c.ending.begin(why, ses.Settings.Grace)
+			c.ending.begin(why, ses.plan.Settings.Grace)
 		}
 		stop(why)
 	}
@@ -99,8 +99,8 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		}
 	}()
 	defer c.endServing()
-	if ses.Settings.MaxTime > 0 {
-		timer := time.AfterFunc(ses.Settings.MaxTime, func() { endRun(ErrTimeOver) })
+	if ses.plan.Settings.MaxTime > 0 {
+		timer := time.AfterFunc(ses.plan.Settings.MaxTime, func() { endRun(ErrTimeOver) })
 		defer timer.Stop()
 	}
 	fed := ses.addSeeds(run, stop)
@@ -139,7 +139,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 // added. The returned channel receives the error, or nil.
 func (ses *session) addSeeds(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
-	if len(ses.Seeds) == 0 {
+	if len(ses.plan.Seeds) == 0 {
 		fed <- nil
 		return fed
 	}
@@ -149,13 +149,13 @@ func (ses *session) addSeeds(run context.Context, stop func(error)) <-chan error
 		defer func() { done(counts) }()
 		var answers []SeedAnswer
 		err := ses.untilAvailable(run, "seeds wait", func() (err error) {
-			answers, err = ses.seed(run, seedQuestion{ses.Seeds, true})
+			answers, err = ses.seed(run, seedQuestion{ses.plan.Seeds, true})
 			return err
 		})
 		for i, a := range answers {
 			counts.Count(a)
 			if a.Answer == frontier.Refused.String() {
-				ses.Logger.Warn("seed refused", slog.String("seed", ses.Seeds[i]), slog.String("err", a.Message))
+				ses.plan.Logger.Warn("seed refused", slog.String("seed", ses.plan.Seeds[i]), slog.String("err", a.Message))
 			}
 		}
 		if run.Err() != nil {
@@ -186,16 +186,16 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 // Settings.Grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 	once := func() (err error) {
-		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
+		if r.Stats, err = m.ses.engine.Stats(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 		limited, cancel := ending.limit(ctx)
 		defer cancel()
-		m.seedsAfter(limited, r.Stats)
+		m.ses.seedsAfter(limited, r.Stats)
 		return m.conclude(ctx, r)
 	}
 	if r.End == fetcher.Empty || r.End == fetcher.Limit {
-		if err := m.untilAvailable(ctx, "the summary waits", once); err == nil || ctx.Err() == nil {
+		if err := m.ses.untilAvailable(ctx, "the summary waits", once); err == nil || ctx.Err() == nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 // untilAvailable is like UntilAvailable. If the store is unavailable, it logs one warning
 // with the given message and the error.
 func (ses *session) untilAvailable(ctx context.Context, message string, operation func() error) error {
-	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(message, slog.Any("err", err)) }, operation)
+	return UntilAvailable(ctx, func(err error) { ses.plan.Logger.Warn(message, slog.Any("err", err)) }, operation)
 }
 
 // UntilAvailable calls operation, and calls it again while the error is
@@ -281,7 +281,7 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 		ses.counts.Seen += counts.Seen
 		ses.counts.Refused += counts.Refused
 		ses.partial = ses.partial || !counts.All
-		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.Settings.MaxDepth == 0)
+		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.plan.Settings.MaxDepth == 0)
 		ses.seedsMu.Unlock()
 		release()
 	}
@@ -301,12 +301,12 @@ func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults 
 	faults = make([]error, len(urls))
 	var marked []engine.SeenURL
 	for i, text := range urls {
-		url, err := c.ses.canon.Parse(text)
+		url, err := c.ses.plan.canon.Parse(text)
 		if err != nil {
 			faults[i] = err
 			continue
 		}
-		marked = append(marked, engine.SeenURL{Host: c.ses.canon.HostKey(url), URL: url.String()})
+		marked = append(marked, engine.SeenURL{Host: c.ses.plan.canon.HostKey(url), URL: url.String()})
 	}
 	fresh, err = c.ses.engine.MarkSeen(ctx, marked)
 	return fresh, faults, err
@@ -314,7 +314,7 @@ func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults 
 
 // PrivateHeaders returns the names of the headers that are sent only to the origins of
 // seeds.
-func (c *Crawl) PrivateHeaders() []string { return c.ses.client.PrivateHeaders() }
+func (c *Crawl) PrivateHeaders() []string { return c.ses.plan.client.PrivateHeaders() }
 
 // Dir returns the directory that has the records, the report and the control
 // socket of this process.
@@ -324,10 +324,10 @@ func (c *Crawl) Dir() string { return c.ses.dir }
 // if they must be told. It returns "" for a crawl of one directory, and for the usual directory of
 // the workers of a crawl in Redis.
 func (c *Crawl) WorkersDir() string {
-	if c.ses.Redis == nil || c.ses.dir == "" {
+	if c.ses.plan.Redis == nil || c.ses.dir == "" {
 		return ""
 	}
-	usual, dir := engine.JournalsOf(c.ses.Redis.Name), filepath.Clean(c.ses.dir)
+	usual, dir := engine.JournalsOf(c.ses.plan.Redis.Name), filepath.Clean(c.ses.dir)
 	for _, workers := range []string{filepath.Dir(dir), dir} {
 		if engine.HoldsOneCrawl(workers) {
 			if workers == filepath.Clean(usual) {
@@ -340,7 +340,7 @@ func (c *Crawl) WorkersDir() string {
 }
 
 // New reports whether Open created the crawl.
-func (c *Crawl) New() bool { return c.ses.stored == nil }
+func (c *Crawl) New() bool { return c.ses.plan.stored == nil }
 
 // Err returns the error that made the frontier unusable, or nil.
 func (c *Crawl) Err() error { return c.ses.engine.Err() }
@@ -380,4 +380,4 @@ func (c *Crawl) StoppedBy() error {
 }
 
 // Overrides returns the settings of this run that differ from the stored defaults.
-func (c *Crawl) Overrides() []Override { return c.ses.overrides }
+func (c *Crawl) Overrides() []Override { return c.ses.plan.overrides }

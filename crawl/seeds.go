@@ -35,7 +35,7 @@ func (ses *session) seed(ctx context.Context, q seedQuestion) ([]SeedAnswer, err
 	var good []string
 	var at []int
 	for i, raw := range q.Seeds {
-		if reason, err := ses.checkSeed(ctx, raw, q.Check); err != nil {
+		if reason, err := ses.plan.checkSeed(ctx, raw, q.Check); err != nil {
 			replies[i] = SeedAnswer{Answer: frontier.Refused.String(), Reason: reason, Message: err.Error()}
 			continue
 		}
@@ -109,11 +109,11 @@ const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
-	if ses.Redis != nil { // other workers can still run, and they have their own records
+	if ses.plan.Redis != nil { // other workers can still run, and they have their own records
 		return
 	}
 	old := func() {
-		ses.Logger.Info("seeds.jsonl was not updated: 'crawler report --seeds' updates it", slog.Uint64("records", stats.Records))
+		ses.plan.Logger.Info("seeds.jsonl was not updated: 'crawler report --seeds' updates it", slog.Uint64("records", stats.Records))
 	}
 	if stats.Records+stats.Queued > seedsAtEnd {
 		old()
@@ -123,7 +123,7 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 	case err != nil && ctx.Err() != nil:
 		old()
 	case err != nil:
-		ses.Logger.Warn("seeds.jsonl not written", slog.Any("err", err))
+		ses.plan.Logger.Warn("seeds.jsonl not written", slog.Any("err", err))
 	}
 }
 
@@ -139,7 +139,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 		Lines:   func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
 		Waiting: engine.WithContext(ctx, engine.Unfinished(ctx, ses.engine)),
 	}
-	name := seedsPath(ses.place)
+	name := seedsPath(ses.plan.place)
 	err = engine.ReplaceFile(name, func(w io.Writer) (err error) {
 		out := bufio.NewWriterSize(w, 64<<10)
 		if n, err = copyRefused(out, name); err != nil {
@@ -193,8 +193,8 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 			continue
 		}
 		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // the seed itself can contain a password
-		if ses.OnRefused != nil {
-			ses.OnRefused(fetcher.Refused{URL: raw, Reason: r.Reason, Rule: r.Message})
+		if ses.plan.OnRefused != nil {
+			ses.plan.OnRefused(fetcher.Refused{URL: raw, Reason: r.Reason, Rule: r.Message})
 		}
 		line, err := json.Marshal(lineage.Seed{URL: raw, Why: lineage.Refused, Error: r.Message})
 		if err == nil {
@@ -212,7 +212,7 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		ses.Logger.Warn("refused seeds not noted", slog.Any("err", err))
+		ses.plan.Logger.Warn("refused seeds not noted", slog.Any("err", err))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // session is an open crawl: its frontier and its outputs, and a worker unless it only looks.
 type session struct {
-	*Plan
+	plan   *Plan
 	dir    string // contains this process's records, the socket and the report; empty means none
 	engine *engine.Engine
 	worker *fetcher.Crawl // nil if the session only looks
@@ -44,7 +44,7 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		p.Close()
 		return nil, err
 	}
-	ses := &session{Plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
+	ses := &session{plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
 		err := opened.Close()
 		p.Close()
@@ -101,32 +101,32 @@ func (ses *session) file(name string) string { return filepath.Join(ses.dir, nam
 // onPage returns a function that calls Config.OnPage and turns a panic into an error.
 // It returns nil if there is no OnPage.
 func (ses *session) onPage() func(context.Context, *Page) error {
-	if ses.OnPage == nil {
+	if ses.plan.OnPage == nil {
 		return nil
 	}
 	return func(ctx context.Context, page *Page) (err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
-				ses.Logger.Error("OnPage panicked", slog.String("url", page.URL.String()),
+				ses.plan.Logger.Error("OnPage panicked", slog.String("url", page.URL.String()),
 					slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 				err = fmt.Errorf("OnPage panicked: %v", fault)
 			}
 		}()
-		return ses.OnPage(ctx, page)
+		return ses.plan.OnPage(ctx, page)
 	}
 }
 
 // archive returns the archive of answers, or nil if none are kept.
 func (ses *session) archive() fetcher.Archive {
-	if ses.Settings.Save == "none" || ses.engine.Archive() == nil {
+	if ses.plan.Settings.Save == "none" || ses.engine.Archive() == nil {
 		return nil
 	}
-	return archive{ses.engine.Archive(), ses.Settings.Save == "all"}
+	return archive{ses.engine.Archive(), ses.plan.Settings.Save == "all"}
 }
 
 // edges returns the sink for links, or nil if links are not kept.
 func (ses *session) edges() record.EdgeSink {
-	if !ses.Settings.Links {
+	if !ses.plan.Settings.Links {
 		return nil
 	}
 	return ses.engine.Edges()

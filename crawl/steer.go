@@ -35,8 +35,8 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	}
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
 	for i := range st.Relays { // no worker can deliver these rows
-		if r := &st.Relays[i]; !st.Running && r.Events > 0 && r.Journal == "" && ses.Redis != nil && ses.Postgres != nil {
-			r.Send = ses.Location().rowsCommand(r.Name)
+		if r := &st.Relays[i]; !st.Running && r.Events > 0 && r.Journal == "" && ses.plan.Redis != nil && ses.plan.Postgres != nil {
+			r.Send = ses.plan.Location().rowsCommand(r.Name)
 		}
 	}
 	return st, nil

@@ -267,11 +267,11 @@ func (ses *session) keepOwn() error {
 	if read != nil {
 		own = *read
 	}
-	needed := textList(ses.stored[ownSetting])
+	needed := textList(ses.plan.stored[ownSetting])
 	for _, row := range settings.Rows() {
-		text := ses.text(row)
+		text := ses.plan.text(row)
 		_, has := own[row.Name]
-		if has || ses.in(row) != settings.Here || text == row.Default || read != nil && !slices.Contains(needed, row.Name) {
+		if has || ses.plan.in(row) != settings.Here || text == row.Default || read != nil && !slices.Contains(needed, row.Name) {
 			continue
 		}
 		switch {

@@ -57,7 +57,7 @@ func openOnce(t *testing.T, c Config) (*Settings, []Override) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, overrides := opened.ses.Settings, opened.Overrides()
+	settings, overrides := opened.ses.plan.Settings, opened.Overrides()
 	if err := opened.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type totals struct {
 
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
 func (m *monitor) readTotals() {
-	name := m.file(totalsFile)
+	name := m.ses.file(totalsFile)
 	read, err := engine.ReadJSON[totals](name)
 	switch {
 	case read != nil && read.Version == totalsVersion:
@@ -39,7 +39,7 @@ func (m *monitor) readTotals() {
 	}
 	m.before = totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	if err != nil {
-		m.Logger.Warn("totals of earlier runs not read, hosts are counted from this run on", slog.Any("err", err))
+		m.ses.plan.Logger.Warn("totals of earlier runs not read, hosts are counted from this run on", slog.Any("err", err))
 	}
 }
 
@@ -47,11 +47,11 @@ func (m *monitor) readTotals() {
 func (m *monitor) totals() totals {
 	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	all.Hosts.Merge(m.before.Hosts)
-	m.worker.Hosts(all.Hosts.Merge)
+	m.ses.worker.Hosts(all.Hosts.Merge)
 	all.ScriptSeeds = m.before.ScriptSeeds
-	all.ScriptSeeds.Add(m.worker.ScriptSeeds())
+	all.ScriptSeeds.Add(m.ses.worker.ScriptSeeds())
 	all.Kept = m.before.Kept
-	all.Kept.add(m.kept(m.worker.Progress().Pages))
+	all.Kept.add(m.ses.plan.kept(m.ses.worker.Progress().Pages))
 	return all
 }
 
@@ -64,7 +64,7 @@ func (m *monitor) topHosts(r *report.Report) {
 		r.ScriptSeeds = (*report.ScriptSeeds)(&totals.ScriptSeeds)
 	}
 	all := totals.Hosts
-	m.worker.Hosts(func(run fetcher.HostCounts) {
+	m.ses.worker.Hosts(func(run fetcher.HostCounts) {
 		r.Top = &report.TopHosts{
 			Pages: report.HostCounts(run.Pages, topHosts), Errors: report.HostCounts(run.Errors, topHosts),
 			Waiting: report.HostCounts(run.Waiting, topHosts),
@@ -82,13 +82,13 @@ func (m *monitor) topHosts(r *report.Report) {
 // notTaken returns Report.NotTaken.
 func (m *monitor) notTaken() (counts []report.CauseCount) {
 	all := m.totals().Hosts.NotTaken
-	m.worker.Hosts(func(run fetcher.HostCounts) { counts = report.CauseCounts(all, run.NotTaken, topHosts) })
+	m.ses.worker.Hosts(func(run fetcher.HostCounts) { counts = report.CauseCounts(all, run.NotTaken, topHosts) })
 	return counts
 }
 
 // fullHosts returns Report.FullHosts.
 func (m *monitor) fullHosts() (hosts report.FullHosts) {
-	m.worker.Hosts(func(run fetcher.HostCounts) {
+	m.ses.worker.Hosts(func(run fetcher.HostCounts) {
 		all := fetcher.NewHostCounts()
 		all.Merge(fetcher.HostCounts{Full: m.before.Hosts.Full})
 		all.Merge(fetcher.HostCounts{Full: run.Full})
@@ -106,5 +106,5 @@ func addCauses(hosts []report.HostCount, causes map[string]string) {
 
 // write replaces the report and the totals in the crawl's directory.
 func (m *monitor) write(r *report.Report) error {
-	return errors.Join(engine.WriteJSON(m.file(totalsFile), "", m.totals()), engine.WriteJSON(m.file(reportFile), "  ", r))
+	return errors.Join(engine.WriteJSON(m.ses.file(totalsFile), "", m.totals()), engine.WriteJSON(m.ses.file(reportFile), "  ", r))
 }

@@ -42,7 +42,7 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	visit := trialVisit{Plan: p}
+	visit := trialVisit{plan: p}
 	spelling := target.String()
 	for range maxTrialRedirects {
 		answer, err := visit.page(ctx, target, spelling)
@@ -82,13 +82,13 @@ func TryHTML(ctx context.Context, config Config, body []byte, url string) (*Tria
 
 // trialVisit makes the requests of a trial.
 type trialVisit struct {
-	*Plan
+	plan  *Plan
 	asked bool // a request was made
 }
 
 // page requests a page in the given spelling, unless robots.txt forbids it.
 func (v *trialVisit) page(ctx context.Context, url canon.URL, spelling string) (*get.Response, error) {
-	if !v.policy.Load().Host(v.canon.HostKey(url)).IgnoreRobots {
+	if !v.plan.policy.Load().Host(v.plan.canon.HostKey(url)).IgnoreRobots {
 		allowed, err := v.allowed(ctx, url, spelling)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string
 	at, next := canon.URL{}, url.Origin()+"/robots.txt"
 	for range 1 + robots.MaxRedirects {
 		var err error
-		if at, err = v.canon.Join(at, next); err != nil {
+		if at, err = v.plan.canon.Join(at, next); err != nil {
 			return false, fmt.Errorf("robots.txt: %w", err)
 		}
 		answer, err := v.get(ctx, get.Request{URL: at.String(), AnyType: true, MaxBody: robots.MaxBytes})
@@ -114,7 +114,7 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string
 		}
 		meaning := robots.FromStatus(answer.Status)
 		next = answer.RedirectTo
-		rules := robots.Parse(answer.Body, robots.ProductToken(v.Settings.Agent))
+		rules := robots.Parse(answer.Body, robots.ProductToken(v.plan.Settings.Agent))
 		answer.Release()
 		switch {
 		case meaning == robots.Found:
@@ -133,13 +133,13 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL, spelling string
 func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Response, error) {
 	if v.asked {
 		select {
-		case <-time.After(v.Settings.Delay):
+		case <-time.After(v.plan.Settings.Delay):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 	v.asked = true
-	return v.client.Get(ctx, request)
+	return v.plan.client.Get(ctx, request)
 }
 
 // trial extracts the data that the config asks for. The argument answer is nil if the

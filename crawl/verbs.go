@@ -59,7 +59,7 @@ var (
 		return ses.engine.ReconcileSet(ctx, false)
 	})}
 	verbCanonical = verb[string, string]{"canonical", engine.ToLook, func(ses *session, _ context.Context, url string) (string, error) {
-		canonical, err := ses.canon.Parse(url)
+		canonical, err := ses.plan.canon.Parse(url)
 		return canonical.String(), err
 	}}
 	verbStop = verb[nothing, nothing]{"stop", engine.ToLook, plain(func(ses *session, _ context.Context) (nothing, error) {

@@ -38,10 +38,10 @@ func adminAddress(text string) (string, error) {
 // serveAdmin serves /metrics, /healthz and /readyz, and with --pprof also profiles,
 // until closeAdmin is called. Without --admin it does nothing.
 func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(), err error) {
-	if r.admin == "" {
+	if r.plan.admin == "" {
 		return func() {}, nil
 	}
-	address, err := adminAddress(r.admin)
+	address, err := adminAddress(r.plan.admin)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	bound, _, _ := net.SplitHostPort(address)
-	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler())
+	handler := checkHost(slices.Concat(r.plan.adminHosts, []string{bound}), r.adminHandler())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -65,8 +65,8 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 }
 
 func (r *running) adminHandler() http.Handler {
-	handler := metrics.Handler(r.Crawl)
-	if !r.pprof {
+	handler := metrics.Handler(r.crawl)
+	if !r.plan.pprof {
 		return handler
 	}
 	mux := http.NewServeMux()

@@ -218,7 +218,7 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{plan: &plan{options: new(options)}, Crawl: c}
+	r := &running{plan: &plan{options: new(options)}, crawl: c}
 	handler := r.adminHandler()
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -170,7 +170,7 @@ func TestResumeLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{plan: &plan{options: o, layers: l, location: inDirectory(o.dirFlag)}}
+	r := &running{plan: &plan{options: o, layers: l, at: inDirectory(o.dirFlag)}}
 	r.allFed.Store(true)
 	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'Dnt: 1'`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
@@ -197,7 +197,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
-	r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "n.crawl/h-1"}
+	r := &running{plan: &plan{options: o, layers: l, at: at}, dir: "n.crawl/h-1"}
 	r.allFed.Store(true)
 	want := program() + ` crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
 	if got := r.resumeLine(fetcher.Stopped); got != want {

@@ -52,22 +52,22 @@ type effective struct {
 
 // effective returns the values of all flags, in the order of the help text.
 func (p *plan) effective() (all []effective) {
-	p.flags.VisitAll(func(f *pflag.Flag) {
+	p.layers.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || slices.Contains([]string{"help", "json"}, f.Name) {
 			return
 		}
 		e := effective{f.Name, show(f), "default"}
-		if from, ok := p.from[f.Name]; ok {
+		if from, ok := p.layers.from[f.Name]; ok {
 			e.Source = from
 		}
 		switch f.Name {
 		case "dir":
-			if e.Value = p.Dir; e.Value == "" {
+			if e.Value = p.at.Dir; e.Value == "" {
 				e.Value = filepath.Join(p.name+".crawl", "HOST-N")
 			}
 		case "redis":
 			if e.Value != "" {
-				e.Value = p.Redis.Where()
+				e.Value = p.at.Redis.Where()
 			}
 		case "postgres":
 			if db, err := p.database(); err == nil && db != nil {

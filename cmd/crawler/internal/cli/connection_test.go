@@ -92,7 +92,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name}, Postgres: db}, names: &o.sharedFlags}
-		r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "w"}
+		r := &running{plan: &plan{options: o, layers: l, at: at}, dir: "w"}
 		r.allFed.Store(true)
 		if got, want := r.resumeLine(fetcher.Stopped), program()+" crawl "+test.line; got != want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.args, got, want)

@@ -41,7 +41,7 @@ survive the loss of Redis.`,
 	addSections(cmd, o.newFlags())
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		if p, err = o.resolve(cmd.Context(), cmd.Flags(), args); err == nil && p.crawl.New() && len(args) == 0 && o.seeds == "" {
-			err = usage(fmt.Errorf("%s, and no seeds: name a URL or --seeds FILE", p.missing()))
+			err = usage(fmt.Errorf("%s, and no seeds: name a URL or --seeds FILE", p.at.missing()))
 		}
 		return err
 	}
@@ -90,11 +90,11 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	config.Resume = r.resume
 	opened, err := p.crawl.Open(ctx)
 	if err != nil {
-		return p.explain(err)
+		return p.at.explain(err)
 	}
 	filled.Store(opened)
 	keeper.Follow()
-	r.Crawl, r.dir = opened, opened.Dir()
+	r.crawl, r.dir = opened, opened.Dir()
 	stopProfile, err := startProfile(p.cpuProfile)
 	if err != nil {
 		return errors.Join(usage(err), opened.Close())
@@ -122,7 +122,7 @@ func (p *plan) openFiles(ctx context.Context, config *crawl.Config, s streams) (
 	}
 	config.Logger = newLogger(s.err, level, p.logFormat)
 	crashAt(p.crashAt)
-	if files.refused, err = openRefusals(p.refused, p.Dir); err != nil {
+	if files.refused, err = openRefusals(p.refused, p.at.Dir); err != nil {
 		return files, err
 	}
 	config.OnRefused = files.refused.onRefused()
@@ -131,7 +131,7 @@ func (p *plan) openFiles(ctx context.Context, config *crawl.Config, s streams) (
 	case "-":
 		config.Stream = s.out
 	default:
-		if files.appended, err = openAppend(p.out, p.Dir); err != nil {
+		if files.appended, err = openAppend(p.out, p.at.Dir); err != nil {
 			return files, errors.Join(fmt.Errorf("--out: %w", err), files.close())
 		}
 		config.Stream = files.appended

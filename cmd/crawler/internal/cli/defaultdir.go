@@ -99,13 +99,13 @@ func seedsText(args []string, file string) string {
 // checkDefaultDir returns an error if the default directory of the seeds has a crawl that
 // was created with other seeds.
 func (p *plan) checkDefaultDir() error {
-	if p.options.dirFlag != "" || p.seedsGiven == "" || p.Redis != nil {
+	if p.options.dirFlag != "" || p.seedsGiven == "" || p.at.Redis != nil {
 		return nil
 	}
 	if begun, known := p.crawl.StoredSeeds(); known && begun != p.seedsGiven {
 		return fmt.Errorf("%s was begun with other seeds: %s, not %s\n"+
 			"'%s' continues that crawl, and seeds given after it are added; another --dir begins another crawl",
-			p.Dir, begun, p.seedsGiven, p.command("crawl"))
+			p.at.Dir, begun, p.seedsGiven, p.at.command("crawl"))
 	}
 	return nil
 }

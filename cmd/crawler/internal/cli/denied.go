@@ -25,8 +25,8 @@ func (r *running) denied(result *report.Report) error {
 		lines = append(lines, fmt.Sprintf("  and %s more", human.Commas(more)))
 	}
 	lines = append(lines, advice...)
-	if r.Redis == nil {
-		lines = append(lines, "when that has changed: "+r.command("retry")+" --where "+shellQuote("outcome = robots or status >= 400")+", then crawl again")
+	if r.plan.at.Redis == nil {
+		lines = append(lines, "when that has changed: "+r.plan.at.command("retry")+" --where "+shellQuote("outcome = robots or status >= 400")+", then crawl again")
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }

@@ -156,7 +156,7 @@ func TestDocumentedConfig(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := (&plan{options: o, layers: l, location: inDirectory("x.crawl")}).check(); err != nil {
+		if err := (&plan{options: o, layers: l, at: inDirectory("x.crawl")}).check(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -38,6 +38,6 @@ func (p *plan) within(run func() error) error {
 		return err
 	case <-p.ending.over:
 		return &exitError{exitFailed, fmt.Errorf("%s did not close within --grace %v: its disk or a server does not answer\n"+
-			"the process ends as if it was killed; nothing is lost, the same command resumes", p.location, p.settings.Grace)}
+			"the process ends as if it was killed; nothing is lost, the same command resumes", p.at, p.settings.Grace)}
 	}
 }

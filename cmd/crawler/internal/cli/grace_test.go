@@ -28,7 +28,7 @@ func TestWithinGrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &plan{options: &options{settings: crawl.Settings{Grace: c.grace}}, location: inDirectory("x.crawl")}
+				p := &plan{options: &options{settings: crawl.Settings{Grace: c.grace}}, at: inDirectory("x.crawl")}
 				begun := time.Now()
 				err := p.within(func() error {
 					if c.stopped {

@@ -18,7 +18,7 @@ func (r *running) watch(ctx context.Context) {
 	var meter report.Meter
 	paused, unreached := r.paused, false
 	logged := time.Now()
-	for sample, err := range r.Crawl.Watch(ctx) {
+	for sample, err := range r.crawl.Watch(ctx) {
 		r.files.refused.flush()
 		if err != nil {
 			continue // the store logs its own errors
@@ -45,7 +45,7 @@ func (r *running) watch(ctx context.Context) {
 // logPause logs that the crawl was paused or resumed.
 func (r *running) logPause(paused bool) {
 	if paused {
-		r.log.Info("paused", slog.String("resume", r.command("resume")))
+		r.log.Info("paused", slog.String("resume", r.plan.at.command("resume")))
 	} else {
 		r.log.Info("resumed")
 	}

@@ -20,9 +20,9 @@ import (
 // plan is the crawl that a valid command line describes. Nothing is created yet.
 type plan struct {
 	*options
-	*layers
-	location
-	crawl *crawl.Plan // nil if the location is not known
+	layers *layers
+	at     location
+	crawl  *crawl.Plan // nil if the location is not known
 	// seedsGiven is the seedsText of the command line; empty means no seeds.
 	seedsGiven string
 	ending     ending // the deadline of a run that was stopped
@@ -37,21 +37,21 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	p.layers = l
 	o.from = l.from
 	if err = checkArguments(args); err == nil {
-		p.location, err = o.where(args)
+		p.at, err = o.where(args)
 	}
 	errs = append(errs, err)
-	if p.Postgres != nil {
-		p.Postgres.NoMigrate = o.noMigrate
+	if p.at.Postgres != nil {
+		p.at.Postgres.NoMigrate = o.noMigrate
 	}
 	p.seedsGiven = seedsText(args, o.seeds)
 	config := p.config()
-	if p.Dir == "" && p.Redis == nil {
+	if p.at.Dir == "" && p.at.Redis == nil {
 		errs = append(errs, p.faults(config.Validate()))
 	} else {
 		o.sizes.SaveRotateBytes = int64(o.saveRotate)
 		p.crawl, err = crawl.Prepare(crash.WithSizes(ctx, o.sizes), config)
 		if _, faulty := errors.AsType[*crawl.ConfigError](err); err != nil && !faulty {
-			return nil, p.explain(err)
+			return nil, p.at.explain(err)
 		}
 		errs = append(errs, p.faults(err), p.adopt())
 	}
@@ -92,9 +92,9 @@ func (p *plan) adopt() error {
 		kept, found := p.crawl.Source(row.Name)
 		switch {
 		case found && kept == settings.Here:
-			p.from[row.Name] = "machine.json"
+			p.layers.from[row.Name] = "machine.json"
 		case found:
-			p.from[row.Name] = p.keeper()
+			p.layers.from[row.Name] = p.at.keeper()
 		}
 	}
 	return p.checkDefaultDir()
@@ -139,15 +139,15 @@ func (p *plan) check() error {
 // config returns the config of the crawl.
 func (p *plan) config() crawl.Config {
 	s := p.settings
-	given := slices.Collect(maps.Keys(p.from))
-	if p.hostsGiven {
-		s.Hosts, given = p.hosts, append(given, hostsSetting)
+	given := slices.Collect(maps.Keys(p.layers.from))
+	if p.layers.hostsGiven {
+		s.Hosts, given = p.layers.hosts, append(given, hostsSetting)
 	}
-	if p.groups != nil {
-		s.Fields, given = append(slices.Clip(s.Fields), p.groups...), append(given, "field")
+	if p.layers.groups != nil {
+		s.Fields, given = append(slices.Clip(s.Fields), p.layers.groups...), append(given, "field")
 	}
 	return crawl.Config{
-		Dir: p.Dir, Redis: p.Redis, Postgres: p.Postgres, SeedsText: p.seedsGiven,
+		Dir: p.at.Dir, Redis: p.at.Redis, Postgres: p.at.Postgres, SeedsText: p.seedsGiven,
 		Settings: s, Given: given, Anyway: p.anyway, Memory: int64(p.memory) / 2,
 	}
 }

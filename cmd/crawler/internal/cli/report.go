@@ -84,7 +84,7 @@ func askReport(ctx context.Context, c *attached, probe time.Duration) (*report.R
 
 // print writes the summary of a run, unless --quiet is given.
 func (r *running) print(result *crawl.Result) {
-	if result.Report.Resume != "" && !r.allFed.Load() && r.options.seeds == "-" {
+	if result.Report.Resume != "" && !r.allFed.Load() && r.plan.options.seeds == "-" {
 		fmt.Fprintln(r.console, "the seeds on stdin were not read to their end: give them again")
 	}
 	_ = result.Report.WriteSummary(r.console.notices())

@@ -93,8 +93,8 @@ func (l *lister) writeScriptSeeds(w io.Writer, r *report.Report, output string) 
 
 // writeResults prints the results of a run that has ended, as its last lines.
 func (r *running) writeResults(w io.Writer, result *report.Report) {
-	kept, err := r.Kept()
-	l := lister{location: r.location, workers: r.WorkersDir(), links: err == nil && kept.Links > 0}
+	kept, err := r.crawl.Kept()
+	l := lister{location: r.plan.at, workers: r.crawl.WorkersDir(), links: err == nil && kept.Links > 0}
 	_ = l.write(w, result)
 }
 

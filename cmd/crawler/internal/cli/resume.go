@@ -26,12 +26,12 @@ func (r *running) resume(result *crawl.Result) (command string, notes []string) 
 // that the crawl does not store, and the seeds if not all of them were read. If
 // --max-pages was reached, the command has --max-pages with twice the value.
 func (r *running) resumeLine(end fetcher.End) string {
-	line := []string{r.command("crawl")}
-	if r.redis != "" {
+	line := []string{r.plan.at.command("crawl")}
+	if r.plan.redis != "" {
 		line = append(line, "--dir", shellQuote(r.dir))
 	}
-	r.flags.VisitAll(func(f *pflag.Flag) {
-		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedNames, connectionFlags, forOneRun},
+	r.plan.layers.flags.VisitAll(func(f *pflag.Flag) {
+		if r.plan.layers.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedNames, connectionFlags, forOneRun},
 			func(others []string) bool { return slices.Contains(others, f.Name) }) {
 			return
 		}
@@ -39,7 +39,7 @@ func (r *running) resumeLine(end fetcher.End) string {
 		if list, is := f.Value.(pflag.SliceValue); is {
 			texts = list.GetSlice()
 		} else if f.Name == "max-pages" && end == fetcher.Limit {
-			twice := &crawl.Settings{MaxPages: 2 * r.settings.MaxPages}
+			twice := &crawl.Settings{MaxPages: 2 * r.plan.settings.MaxPages}
 			texts = []string{settings.Find("max-pages").Value(twice).String()}
 		}
 		for _, text := range texts {
@@ -56,10 +56,10 @@ func (r *running) resumeLine(end fetcher.End) string {
 		}
 	})
 	if !r.allFed.Load() {
-		if r.options.seeds != "" {
-			line = append(line, "--seeds", shellQuote(r.options.seeds))
+		if r.plan.options.seeds != "" {
+			line = append(line, "--seeds", shellQuote(r.plan.options.seeds))
 		}
-		for _, given := range r.flags.Args() {
+		for _, given := range r.plan.layers.flags.Args() {
 			bare, _ := seed.WithoutCredentials(given)
 			line = append(line, shellQuote(bare))
 		}
@@ -70,14 +70,14 @@ func (r *running) resumeLine(end fetcher.End) string {
 // resumeNotes returns notes about values that the resume command needs but does not
 // contain.
 func (r *running) resumeNotes() []string {
-	notes := r.connectionNotes()
-	for _, url := range [][2]string{{"proxy", r.settings.Proxy}, {"events", r.events.to}} {
-		if _, secret := withoutSecret(url[0], url[1]); secret && r.from[url[0]] == fromFlag {
+	notes := r.plan.connectionNotes()
+	for _, url := range [][2]string{{"proxy", r.plan.settings.Proxy}, {"events", r.plan.events.to}} {
+		if _, secret := withoutSecret(url[0], url[1]); secret && r.plan.layers.from[url[0]] == fromFlag {
 			notes = append(notes, secretNote(url[0]))
 		}
 	}
-	for _, header := range settings.Find("header").Value(&r.settings).(pflag.SliceValue).GetSlice() {
-		if _, secret := withoutSecret("header", header); secret && r.from["header"] == fromFlag {
+	for _, header := range settings.Find("header").Value(&r.plan.settings).(pflag.SliceValue).GetSlice() {
+		if _, secret := withoutSecret("header", header); secret && r.plan.layers.from["header"] == fromFlag {
 			name, _, _ := strings.Cut(header, ":")
 			notes = append(notes, "the header "+strings.TrimSpace(name)+" is not shown: add it with -H again")
 		}

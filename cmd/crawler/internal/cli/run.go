@@ -26,8 +26,8 @@ import (
 
 // running is a crawl that this command runs, with its display.
 type running struct {
-	*plan
-	*crawl.Crawl
+	plan    *plan
+	crawl   *crawl.Crawl
 	console *console
 	files   runFiles
 	log     *slog.Logger
@@ -55,7 +55,7 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching) })
-	result, err := r.Run(crawling)
+	result, err := r.crawl.Run(crawling)
 	stop(nil)
 	endReading()
 	err = errors.Join(err, <-fed)
@@ -69,12 +69,12 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 // added. An error stops the crawl, and is sent to the returned channel.
 func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
 	ended := make(chan error, 1)
-	done := r.Feed()
+	done := r.crawl.Feed()
 	go func() {
 		var counts crawl.SeedCounts
 		err := r.markKnown(ctx)
 		if err == nil {
-			counts, err = seeds.Add(ctx, r.given, r.Handle, r.console)
+			counts, err = seeds.Add(ctx, r.given, r.crawl.Handle, r.console)
 		}
 		if ctx.Err() != nil {
 			err = nil
@@ -92,15 +92,15 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 // markKnown marks the URLs of --known as seen, before any seed is added. A resumed run
 // marks them again, because the file might have grown.
 func (r *running) markKnown(ctx context.Context) error {
-	if r.known == "" {
+	if r.plan.known == "" {
 		return nil
 	}
-	list, err := seeds.Open(ctx, nil, r.known, nil)
+	list, err := seeds.Open(ctx, nil, r.plan.known, nil)
 	if err == nil {
 		var known seeds.Known
-		known, err = seeds.MarkSeen(ctx, list, r.Crawl, r.console)
+		known, err = seeds.MarkSeen(ctx, list, r.crawl, r.console)
 		err = errors.Join(err, list.Close())
-		if err == nil && !r.quiet {
+		if err == nil && !r.plan.quiet {
 			fmt.Fprintf(r.console, "known: %s, %s of them new here, %s malformed\n",
 				human.Plural(known.URLs, "URL"), human.Commas(known.Fresh), human.Plural(known.Malformed, "line"))
 		}
@@ -117,9 +117,9 @@ func (r *running) failure(err error) error {
 	case errors.Is(err, fs.ErrNotExist): // the directory was removed
 		return &exitError{exitFailed, err}
 	case errors.Is(err, frontier.ErrFilterLost):
-		return r.explain(err)
+		return r.plan.at.explain(err)
 	}
-	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.location)}
+	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.plan.at)}
 }
 
 // exit returns an error with the exit code of a run that has ended, or nil for exit
@@ -155,7 +155,7 @@ func (r *running) fullHosts(result *crawl.Result) error {
 		which = human.Plural(refused, "URL") + " refused"
 	}
 	return &exitError{exitHostLimit, fmt.Errorf("--max-per-host is reached: %s\nthe limit of a crawl is fixed; if it is auto, "+
-		"'%s URL' with a URL of the host lifts it for links that are found later", which, r.command("seed"))}
+		"'%s URL' with a URL of the host lifts it for links that are found later", which, r.plan.at.command("seed"))}
 }
 
 // missingEvents returns an error with an exit code if events that workers should have delivered are
@@ -192,32 +192,32 @@ func startProfile(name string) (stop func(), err error) {
 // announce prints which crawl begins or is resumed, and warnings about its settings.
 func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
-	if r.settings.Robots == "ignore" {
+	if r.plan.settings.Robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
-	if insecure := r.settings.InsecureHosts; len(insecure) > 0 {
+	if insecure := r.plan.settings.InsecureHosts; len(insecure) > 0 {
 		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
 			strings.Join(insecure, ", "))
 	}
 	r.announcePrivate(w)
-	for _, o := range r.Overrides() {
+	for _, o := range r.crawl.Overrides() {
 		if o.Name == "proxy" {
 			o.Given, _ = withoutSecret(o.Name, o.Given)
 		}
 		fmt.Fprintf(w, "for this run, --%s is %s, not %s as stored\n", o.Name, cmp.Or(o.Given, "empty"), cmp.Or(o.Stored, "empty"))
 	}
-	where := r.location.String()
+	where := r.plan.at.String()
 	if where != r.dir {
 		where += ", records in " + r.dir
 	}
-	if r.crawl.New() {
+	if r.plan.crawl.New() {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
 		return nil
 	}
 	var st report.Status
 	waits := func(err error) { fmt.Fprintf(c, "the crawl waits: %v\n", err) }
 	err := crawl.UntilAvailable(ctx, waits, func() (err error) {
-		st, err = r.Status(context.WithoutCancel(ctx))
+		st, err = r.crawl.Status(context.WithoutCancel(ctx))
 		return err
 	})
 	if err != nil {
@@ -225,24 +225,24 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	}
 	stats := st.Stats
 	verb := "resuming"
-	if r.Redis != nil { // other workers may run
+	if r.plan.at.Redis != nil { // other workers may run
 		verb = "joining"
 	}
 	fmt.Fprintf(w, "%s %s: %s, %s queued\n", verb, where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if r.paused = stats.Paused; r.paused {
-		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
+		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.plan.at.command("resume"))
 	}
 	return nil
 }
 
 // announcePrivate prints which headers may be secret, and to which origins they are sent.
 func (r *running) announcePrivate(w io.Writer) {
-	names := r.PrivateHeaders()
+	names := r.crawl.PrivateHeaders()
 	if len(names) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "sent to the origins of seeds only: %s; 'hosts:' in the config file names headers for others\n", strings.Join(names, ", "))
-	if !r.crawl.New() && r.options.seeds == "" && r.flags.NArg() == 0 {
+	if !r.plan.crawl.New() && r.plan.options.seeds == "" && r.plan.layers.flags.NArg() == 0 {
 		fmt.Fprintln(w, "these origins are those of the seeds of runs with such headers: if the seeds were named in others, name them again")
 	}
 }
@@ -258,13 +258,13 @@ func (r *running) followStop() (cancel func()) {
 	var followers sync.WaitGroup
 	followers.Go(func() {
 		select {
-		case <-r.Stopping():
-			r.ending.begin(r.settings.Grace)
+		case <-r.crawl.Stopping():
+			r.plan.ending.begin(r.plan.settings.Grace)
 		case <-quit:
 			return
 		}
-		if r.StoppedBy() != crawl.ErrTimeOver {
-			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.settings.Grace)
+		if r.crawl.StoppedBy() != crawl.ErrTimeOver {
+			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.plan.settings.Grace)
 		}
 	})
 	followers.Go(func() {
@@ -276,7 +276,7 @@ func (r *running) followStop() (cancel func()) {
 			}
 		}
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
-		r.Abort()
+		r.crawl.Abort()
 	})
 	return func() {
 		signal.Stop(signals)

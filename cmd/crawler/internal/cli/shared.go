@@ -115,8 +115,8 @@ var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 // checkNeeds returns an error for each given flag that needs another flag, if that other
 // flag is not given.
 func (p *plan) checkNeeds() (errs []error) {
-	p.flags.VisitAll(func(f *pflag.Flag) {
-		if _, given := p.from[f.Name]; !given || f.Value.String() == "false" {
+	p.layers.flags.VisitAll(func(f *pflag.Flag) {
+		if _, given := p.layers.from[f.Name]; !given || f.Value.String() == "false" {
 			return
 		}
 		switch {

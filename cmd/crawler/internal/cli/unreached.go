@@ -38,7 +38,7 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 		}
 	}
 	if result.Stats.Failed > 0 {
-		advice += fmt.Sprintf("; '%s' queues those that failed again", r.command("retry"))
+		advice += fmt.Sprintf("; '%s' queues those that failed again", r.plan.at.command("retry"))
 	}
 	return errors.Join(why, errors.New(advice))
 }
@@ -46,10 +46,10 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 // causeOfSeed returns why the first seed of the command line failed in an earlier run or
 // in another worker. It returns "" if the cause is not known.
 func (r *running) causeOfSeed(ctx context.Context) string {
-	if r.flags.NArg() == 0 {
+	if r.plan.layers.flags.NArg() == 0 {
 		return ""
 	}
-	e, err := r.Explain(ctx, r.flags.Arg(0))
+	e, err := r.crawl.Explain(ctx, r.plan.layers.flags.Arg(0))
 	switch {
 	case err != nil:
 		return ""
