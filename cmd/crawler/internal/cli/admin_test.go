@@ -66,6 +66,7 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 // else to do, so that no number changes. The metrics must agree with the status of the crawl
 // and with its final report.
 func TestMetricsOfWaitingCrawl(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	seeds, feed := io.Pipe()
 	errs := &said{more: make(chan struct{}, 1)}
@@ -213,6 +214,7 @@ func scrape(t *testing.T, base string) map[string]float64 {
 // TestAdminOfStoppingCrawl: a crawl that is stopping is not ready, and a crawl whose
 // store is closed has no metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
+	t.Parallel()
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	c, err := crawl.Open(t.Context(), crawl.Config{Dir: dir})
 	if err != nil {
@@ -252,6 +254,7 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 
 // TestAdminHost: only requests whose Host names this server are answered.
 func TestAdminHost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		host, local, admin string
 		named              []string
@@ -298,6 +301,7 @@ func TestAdminHost(t *testing.T) {
 }
 
 func TestAdminAddress(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"9090": "127.0.0.1:9090", ":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:http": "[::1]:http",
 		"": "", ":": "", "localhost": "", "h:99999": "", "a:b:c": "",

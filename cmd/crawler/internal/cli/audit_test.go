@@ -20,6 +20,7 @@ import (
 // copy, one structure or counter is damaged while no process has the crawl open. The audit
 // of the copy must fail, and must name the counters that do not match.
 func TestAuditFindsDamage(t *testing.T) {
+	t.Parallel()
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
 		t.Fatalf("audit of the undamaged crawl: exit code %d: %s%s", code, out, errs)
@@ -79,6 +80,7 @@ func TestAuditFindsDamage(t *testing.T) {
 
 // TestAuditDamagedFilter: a crawl with a damaged filter cannot even be opened.
 func TestAuditDamagedFilter(t *testing.T) {
+	t.Parallel()
 	dir := crawled(t, site(t), "http://a.test/")
 	name := filterFile(t, dir)
 	text, err := os.ReadFile(name)

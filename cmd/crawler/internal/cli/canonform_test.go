@@ -10,6 +10,7 @@ import (
 )
 
 func TestCanonicalOptions(t *testing.T) {
+	t.Parallel()
 	const raw = "http://a.test/?utm_source=x&b=2&a=1"
 	for _, c := range []struct {
 		args []string

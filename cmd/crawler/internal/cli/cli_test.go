@@ -26,6 +26,7 @@ func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr s
 }
 
 func TestCommandsHaveHelp(t *testing.T) {
+	t.Parallel()
 	root := newRoot(streams{})
 	for _, cmd := range root.Commands() {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -40,6 +41,7 @@ func TestCommandsHaveHelp(t *testing.T) {
 
 // TestFullDisk: a command whose output cannot be written fails.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"--version"}, {"--help"}, {"help", "crawl"}, {"completion", "bash"}, {"size", "--urls", "1M"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
@@ -59,6 +61,7 @@ func TestFullDisk(t *testing.T) {
 // TestCrawlHelp: the help text fits a terminal, and each flag of a crawl has a
 // description.
 func TestCrawlHelp(t *testing.T) {
+	t.Parallel()
 	_, out, _ := run(t, "", "crawl", "--help")
 	for line := range strings.Lines(out) {
 		if len(line) > helpWidth+1 {
@@ -79,6 +82,7 @@ func TestCrawlHelp(t *testing.T) {
 
 // TestFixedFlagsExist: every name in the lists of flags is the name of a flag.
 func TestFixedFlagsExist(t *testing.T) {
+	t.Parallel()
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
 		if flags.Lookup(name) == nil {
@@ -99,6 +103,7 @@ func crawlFlags(o *options) *pflag.FlagSet {
 // TestSettingsSurviveAdoption: a crawl that is resumed keeps its stored settings unchanged,
 // whatever their values.
 func TestSettingsSurviveAdoption(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	for _, args := range [][]string{
 		nil,
@@ -128,6 +133,7 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 // TestOrderOfFlagSources: the environment can set lists too, and a flag overrides the
 // environment.
 func TestOrderOfFlagSources(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("delay: 3s\nretries: 1\ntimeout: 5s\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -186,6 +192,7 @@ func TestResumeLine(t *testing.T) {
 // TestResumeLineOfWorker: the line that resumes a worker of a shared crawl names its
 // crawl and its directory, and contains no secret.
 func TestResumeLineOfWorker(t *testing.T) {
+	t.Parallel()
 	o := new(options)
 	flags := crawlFlags(o)
 	if err := flags.Parse([]string{"--redis", "redis://u:hush@h,i:7/0", "--name", "n", "--redis-password-file", "p w", "--partitions", "3",
@@ -208,6 +215,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 // TestInterruptedSeed: if the context ends while the command seed waits for input, the
 // exit code is that of an interruption, not of a failure.
 func TestInterruptedSeed(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",
 		"--connect-to", "*=127.0.0.1:1", "http://a.test/"); code != exitUnreached {

@@ -52,6 +52,7 @@ func numberedURLs(n int) string {
 
 // TestDedupFlags: each flag changes what is printed.
 func TestDedupFlags(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args      []string
 		in, out   string
@@ -82,6 +83,7 @@ func TestDedupFlags(t *testing.T) {
 }
 
 func TestDedupReportOfMalformedLines(t *testing.T) {
+	t.Parallel()
 	var in strings.Builder
 	for i := range 25 {
 		fmt.Fprintf(&in, "http://a.test/%d\nhttp://bad host/\n", i)
@@ -98,6 +100,7 @@ func TestDedupReportOfMalformedLines(t *testing.T) {
 }
 
 func TestDedupFaultsOfFlags(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--print=x"}, []string{"--print", "want input or canonical"}},
 		{[]string{"--exact", "--urls=1G"}, []string{"--exact has no filter"}},
@@ -114,6 +117,7 @@ func TestDedupFaultsOfFlags(t *testing.T) {
 // TestDedupSettingsAreAdopted: a run without settings uses those of its directory. A run can
 // also be given the same settings again.
 func TestDedupSettingsAreAdopted(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
 		dir := filepath.Join(t.TempDir(), "not", "there")
 		all := numberedURLs(500)
@@ -133,6 +137,7 @@ func TestDedupSettingsAreAdopted(t *testing.T) {
 
 // TestDedupFormIsKept: the canonical form of the first run applies to the later runs.
 func TestDedupFormIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
 	if out, _ := mustDedup(t, "http://a.test/?q=2\n", "--dir", dir); out != "" {
@@ -144,6 +149,7 @@ func TestDedupFormIsKept(t *testing.T) {
 // TestDedupVersionOfForm: a directory is refused if its canonical form of URLs has another
 // version or other Unicode tables.
 func TestDedupVersionOfForm(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/\n", "--dir", dir, "--sort-query")
 	card := filepath.Join(dir, "dedup.json")
@@ -164,6 +170,7 @@ func TestDedupVersionOfForm(t *testing.T) {
 }
 
 func TestDedupOtherSettingsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ first, then, want []string }{
 		{[]string{"--urls=1000"}, []string{"--urls=2000", "--fpr=0.1"}, []string{"--urls is 1000 there, 2000 here", "--fpr is 1e-06 there, 0.1 here"}},
 		{[]string{"--urls=1000"}, []string{"--exact"}, []string{"--exact is false there, true here"}},
@@ -179,6 +186,7 @@ func TestDedupOtherSettingsAreRefused(t *testing.T) {
 // TestDedupForeignDirectoryIsRefused: the directory of a crawl is refused, and so is a
 // directory with a dedup.json that this program cannot read.
 func TestDedupForeignDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
@@ -198,6 +206,7 @@ func TestDedupForeignDirectoryIsRefused(t *testing.T) {
 // TestDedupStopsWithContext: when the context ends, the run ends with a summary and closes
 // its input, even if the input sends nothing.
 func TestDedupStopsWithContext(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ask, questions := io.Pipe()
 	answers, tell := io.Pipe()
@@ -232,6 +241,7 @@ func TestDedupStopsWithContext(t *testing.T) {
 // TestDedupSyncsOutput: a regular file at stdout is synced before its lines are remembered,
 // so an output that cannot be synced is an error.
 func TestDedupSyncsOutput(t *testing.T) {
+	t.Parallel()
 	out, err := os.OpenFile("/proc/self/comm", os.O_WRONLY, 0) // a regular file without fsync
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {

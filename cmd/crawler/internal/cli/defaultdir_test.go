@@ -9,6 +9,7 @@ import (
 // TestSeedsText: the result of seedsText has the canonical URLs of the seeds, and is short
 // even for many seeds. If the seeds differ, so do the results.
 func TestSeedsText(t *testing.T) {
+	t.Parallel()
 	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
 		t.Errorf("seedsText = %s, want %s", got, want)
 	}

@@ -42,6 +42,7 @@ func blocks(t *testing.T, name, language string) (all []string) {
 // TestReadmeQuotesExamples: the code in the README and in the guide to the library is
 // part of an example, where it is indented by one or two levels. So the code compiles.
 func TestReadmeQuotesExamples(t *testing.T) {
+	t.Parallel()
 	var examples strings.Builder
 	for _, name := range []string{
 		"crawl/example_test.go", "bench/library/main.go", "fetcher/example_test.go", "frontier/localstore/example_test.go", "bloomstore/membits/example_test.go", "sizing/example_test.go",
@@ -80,6 +81,7 @@ func pages(t *testing.T) []string {
 
 // TestDocumentedCommands: every command and flag in a command line of the documents exists.
 func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
 	lines := 0
 	for _, page := range pages(t) {
 		for _, block := range slices.Concat(blocks(t, page, "sh"), blocks(t, page, "console"), blocks(t, page, "text")) {
@@ -115,6 +117,7 @@ func TestDocumentedCommands(t *testing.T) {
 // TestDocumentedFlags: every flag that the text of a document names is a flag of some
 // command.
 func TestDocumentedFlags(t *testing.T) {
+	t.Parallel()
 	known := make(map[string]bool)
 	var note func(cmd *cobra.Command)
 	note = func(cmd *cobra.Command) {
@@ -135,6 +138,7 @@ func TestDocumentedFlags(t *testing.T) {
 
 // TestDocumentedConfig: the config files in the documents are valid.
 func TestDocumentedConfig(t *testing.T) {
+	t.Parallel()
 	var configs []string
 	for _, page := range pages(t) {
 		configs = append(configs, blocks(t, page, "yaml")...)
@@ -165,6 +169,7 @@ func TestDocumentedConfig(t *testing.T) {
 // TestDocumentedTests: if a document names a test with its folder, the test exists.
 // Package archtest checks links.
 func TestDocumentedTests(t *testing.T) {
+	t.Parallel()
 	named := 0
 	for _, page := range pages(t) {
 		for _, test := range regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)`").FindAllStringSubmatch(readText(t, page), -1) {
@@ -200,6 +205,7 @@ func hasTest(t *testing.T, folder, name string) bool {
 // TestDockerfileBuildsThisModule: the image uses a Go version that go.mod accepts, and a
 // target that the Makefile has.
 func TestDockerfileBuildsThisModule(t *testing.T) {
+	t.Parallel()
 	image, wanted := readText(t, "Dockerfile"), readText(t, "go.mod")
 	from := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`).FindStringSubmatch(image)
 	least := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(wanted)

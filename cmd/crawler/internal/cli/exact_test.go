@@ -12,6 +12,7 @@ import (
 // TestExactFlagFaults: the message about each fault of the flags for exact keys names the
 // fault.
 func TestExactFlagFaults(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args []string
 		want string
@@ -32,6 +33,7 @@ func TestExactFlagFaults(t *testing.T) {
 // TestExactConfig: the config file can name classes of rules, and set a window for each
 // name.
 func TestExactConfig(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "c.yaml")
 	text := "exact:\n  - seeds,sitemaps\n  - gov: host=*.gov\n  - 're=/a{1,2}/'\nwindow:\n  gov: 24h\n  seeds: 7d\n"
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -69,6 +71,7 @@ func TestExactConfig(t *testing.T) {
 // TestWindowOfSeed: a finished seed can be fetched once more after the time in --window. The
 // command explain names the rule of --exact that matches the seed.
 func TestWindowOfSeed(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "--exact", "first: host=a.test", "--window", "first=1s", "http://a.test/ok")
 	again := func(args ...string) string {

@@ -77,6 +77,7 @@ func crawled(t *testing.T, address string, args ...string) (dir string) {
 // TestExplainEachState compares the explanations of URLs in many states with a golden
 // file.
 func TestExplainEachState(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	small := crawled(t, address, "--max-depth", "1", "--exclude", "/excl", "http://a.test/")
 	wide := crawled(t, address, "--scope", "any", "--max-depth", "1", "--dead-after", "2", "--backoff", "1ms", "--backoff-max", "1ms",
@@ -160,6 +161,7 @@ func steady(text string) string {
 // failing pages, redirects and dead hosts. Each explanation must have the outcome and the
 // record of the URL, and the pages that led to it from a seed.
 func TestExplainTestWeb(t *testing.T) {
+	t.Parallel()
 	hardships, err := testweb.ParseHardships("4xx,5xx,reset,redirects,robots,types,dead") // only quick hardships
 	if err != nil {
 		t.Fatal(err)

@@ -140,6 +140,7 @@ func TestWrongInput(t *testing.T) {
 // message of the same form, never with the words of a Go parser. Only flags that accept
 // any text are left out.
 func TestEachFlagSaysWhatItWants(t *testing.T) {
+	t.Parallel()
 	anyText := regexp.MustCompile("(?i)file|dir|name|`log`|`host` key|where|parameter|url or address|system's")
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {

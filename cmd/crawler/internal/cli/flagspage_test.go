@@ -19,6 +19,7 @@ const flagsPage = "docs/reference/flags.md"
 //
 //	go test ./cmd/crawler/internal/cli -run TestFlagsPage -update
 func TestFlagsPage(t *testing.T) {
+	t.Parallel()
 	want := flagsText()
 	if *update {
 		if err := os.WriteFile(filepath.Join(repository, flagsPage), []byte(want), 0o644); err != nil {

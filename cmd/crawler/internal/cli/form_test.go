@@ -11,6 +11,7 @@ import (
 // TestFormOfCrawl: a crawl does not continue if the canonical form of its URLs has another
 // version, or if its host names were made with other Unicode tables.
 func TestFormOfCrawl(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "http://a.test/ok")
 	card := filepath.Join(dir, "crawl.json")

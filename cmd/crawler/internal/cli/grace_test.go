@@ -14,6 +14,7 @@ import (
 // over. A run that ends returns its own error, and a run that was not stopped
 // has no limit.
 func TestWithinGrace(t *testing.T) {
+	t.Parallel()
 	errOwn := errors.New("its own")
 	for _, c := range []struct {
 		name        string

@@ -11,6 +11,7 @@ import (
 
 // TestHelpsAreWrapped: the descriptions of flags are wrapped in the help of every command.
 func TestHelpsAreWrapped(t *testing.T) {
+	t.Parallel()
 	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard})
 	seen := 0
 	var visit func(cmd *cobra.Command)
@@ -39,6 +40,7 @@ func TestHelpsAreWrapped(t *testing.T) {
 
 // TestPlainWords: an error for people has no names of packages, and says nothing twice.
 func TestPlainWords(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"x on redis://h: frontier: store unavailable: dial tcp h: connection refused": "x on redis://h: store unavailable: dial tcp h: connection refused",
 		"redisstore: frontier: store unavailable":                                     "store unavailable",

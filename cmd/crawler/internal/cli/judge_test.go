@@ -16,6 +16,7 @@ import (
 // TestJudgeOfAnEmptyLog: a log without requests proves nothing, so `crawler testweb --judge`
 // fails.
 func TestJudgeOfAnEmptyLog(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "requests.jsonl")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -52,6 +53,7 @@ func TestLogOfTestwebIsKept(t *testing.T) {
 // TestJudgeOnABusyMachine: if the records show that the server read a request late, the
 // next request does not count as too early. A log can be judged while it is written.
 func TestJudgeOnABusyMachine(t *testing.T) {
+	t.Parallel()
 	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 2, Pages: 4})
 	if err != nil {
 		t.Fatal(err)

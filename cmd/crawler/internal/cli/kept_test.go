@@ -20,6 +20,7 @@ const keptPage = "docs/reference/config.md"
 // TestEveryFlagHasKeeping: the table on the page lists every flag of a crawl once, in the group that
 // the program has it in.
 func TestEveryFlagHasKeeping(t *testing.T) {
+	t.Parallel()
 	listed := make(map[string]string)
 	for _, row := range regexp.MustCompile(`(?m)^\| (fixed|crawl|directory|run) \|(.*)\|$`).FindAllStringSubmatch(readText(t, keptPage), -1) {
 		for _, flag := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(row[2], -1) {
@@ -72,6 +73,7 @@ var laterValues = map[string]string{
 // first run, and 'crawler config' names where they come from. A flag that is given again counts, and
 // the run says so.
 func TestBareCommandKeepsFlags(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a.crawl")
 	first := []string{"crawl", "--dir", dir, "--urls", "1000", "--max-time", "1ms", "http://a.test/"}
 	for _, name := range slices.Concat(laterNames, hereNames) {
@@ -120,6 +122,7 @@ func TestBareCommandKeepsFlags(t *testing.T) {
 // TestSecretsAreNamed: a command that lacks secrets of the first run names them and stops, and
 // --anyway goes on.
 func TestSecretsAreNamed(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a.crawl")
 	command := []string{"crawl", "--dir", dir, "--max-time", "1ms"}
 	first := slices.Concat(command, []string{"--urls", "1000", "-H", "Cookie: hush", "--proxy", "http://me:hush@127.0.0.1:1", "http://a.test/"})

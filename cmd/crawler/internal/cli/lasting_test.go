@@ -16,6 +16,7 @@ import (
 // the name does not exist, the port does not speak TLS or the certificate is not trusted. The message
 // says what would help.
 func TestLastingErrorsEndCrawl(t *testing.T) {
+	t.Parallel()
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()

@@ -48,6 +48,7 @@ func brokenSite(t *testing.T) (connectTo string) {
 // TestBrokenTargetsAreCounted: links --broken prints one line for each target, with the number of pages and three of
 // them, on a pipe as JSON or CSV, and on a terminal as a table that fits, with a total. With --all it prints each link.
 func TestBrokenTargetsAreCounted(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	must(t, "crawl", "--dir", dir, "--links", "--sitemaps", "--delay", "0", "--urls", "1000", "--connect-to", brokenSite(t), "http://a.test/")
 	broken := []string{"links", "--broken", "--dir", dir}

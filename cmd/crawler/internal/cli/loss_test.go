@@ -11,6 +11,7 @@ import (
 // TestAcceptLossRefuses: `crawler rebuild --accept-loss` fails if the remaining records belong
 // to another crawl or are damaged. The error says which of the two faults was found.
 func TestAcceptLossRefuses(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")
 	whole, err := os.ReadFile(crawl.RecordsFile(dir))

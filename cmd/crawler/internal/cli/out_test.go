@@ -181,6 +181,7 @@ func TestOutFileIsNotInANewCrawl(t *testing.T) {
 // TestOutFileHasFailedAudit: the output of a command is also written to the file if the
 // command returns an error of the type printed, as a failed audit does.
 func TestOutFileHasFailedAudit(t *testing.T) {
+	t.Parallel()
 	out := &stdout{w: httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
 	err := out.toFile(name, func() error {

@@ -50,6 +50,7 @@ func TestPostgresFlagFaults(t *testing.T) {
 // TestPostgresPasswordFile: the password of a database can be read from a file. The name
 // of the database in messages does not contain the password.
 func TestPostgresPasswordFile(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -253,6 +254,7 @@ func TestInspectWithoutPostgres(t *testing.T) {
 // TestPostgresSinkOfADirectory: a crawl in a directory can store its records in Postgres.
 // Each record is stored once, and the crawl does not run without Postgres.
 func TestPostgresSinkOfADirectory(t *testing.T) {
+	t.Parallel()
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	crawl := []string{"crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--urls", "1000", "--connect-to", "*.test=" + site(t),
@@ -303,6 +305,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 // Postgres is unreachable. After the crawl is resumed, each URL has one record and the
 // books balance.
 func TestPostgresSinkAway(t *testing.T) {
+	t.Parallel()
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	connectTo, held, release := heldSite(t)
 	dir := filepath.Join(t.TempDir(), "c.crawl")

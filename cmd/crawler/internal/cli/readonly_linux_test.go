@@ -168,6 +168,7 @@ func wantHeld(t *testing.T, dir, inspectedDir string) {
 // TestExportOfUnwritableJournals: an export needs no permission to write in the
 // workers' directories.
 func TestExportOfUnwritableJournals(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "web.crawl", "w1")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

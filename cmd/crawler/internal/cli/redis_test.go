@@ -19,6 +19,7 @@ import (
 // TestCrawlOutlivesSilentRedis: while Redis does not answer, the crawl reports that Redis
 // limits its speed. The crawl continues when Redis answers again.
 func TestCrawlOutlivesSilentRedis(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	connectTo, held, release := heldSite(t)
 	dir := filepath.Join(t.TempDir(), "w")

@@ -11,6 +11,7 @@ import (
 // TestRefusedFileContinuesTornLine: a line that a kill cut off does not swallow the
 // first line of the next run.
 func TestRefusedFileContinuesTornLine(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "refused.jsonl")
 	if err := os.WriteFile(name, []byte(`{"url":"http://a.te`), 0o600); err != nil {
 		t.Fatal(err)

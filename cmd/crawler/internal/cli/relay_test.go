@@ -139,6 +139,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 // TestDeadLetters: an event that a webhook refuses is kept with the newest reason, until
 // the webhook accepts it or the event is discarded. The webhook accepts no event twice.
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	refuse := func(why string) func(string) (int, string) {
 		return func(subject string) (int, string) {
@@ -201,6 +202,7 @@ func TestDeadLetters(t *testing.T) {
 // another process runs the relay. After the first relay has ended, another relay of that
 // name delivers the remaining events.
 func TestSecondRelayIsRefused(t *testing.T) {
+	t.Parallel()
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -232,6 +234,7 @@ func TestSecondRelayIsRefused(t *testing.T) {
 // delivered yet. One relay runs within a crawl, and its webhook accepts no events at first.
 // Another relay does not run.
 func TestRelayFigures(t *testing.T) {
+	t.Parallel()
 	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
 	to.answers(func(subject string) (int, string) {
 		if subject == "http://a.test/" {

@@ -54,6 +54,7 @@ func TestSharedFlagFaults(t *testing.T) {
 
 // TestPasswordFile: a password in a file replaces the password in the URL.
 func TestPasswordFile(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -147,6 +147,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 // TestWatchFromOtherProcess: another process can watch a running crawl, as lines and as
 // JSON, until the crawl or the watch ends. The watch leaves no files.
 func TestWatchFromOtherProcess(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)
 	var stderr bytes.Buffer
@@ -207,6 +208,7 @@ func checkReport(t *testing.T, dir string) {
 // TestReportOfAKilledRun: after a run was killed, its report does not say that the run
 // goes on.
 func TestReportOfAKilledRun(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, _, release := heldSite(t)
 	release()

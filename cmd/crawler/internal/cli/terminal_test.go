@@ -93,6 +93,7 @@ func TestLogsOnTerminal(t *testing.T) {
 // TestJSONLogInFileIsExact: JSON that does not go to a terminal has exactly the bytes of
 // encoding/json.
 func TestJSONLogInFileIsExact(t *testing.T) {
+	t.Parallel()
 	for _, console := range []bool{false, true} {
 		var got, want bytes.Buffer
 		var w io.Writer = sanitize.NewWriter(&got)

@@ -37,6 +37,7 @@ func lastReport(t *testing.T, dir string) (r report.Report) {
 // TestReportOfWholeCrawl: a report has the hosts and outcomes of the whole crawl and those
 // of the last run, even if the last run fetched nothing.
 func TestReportOfWholeCrawl(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	dir := crawled(t, address, "--scope", "any", "--max-depth", "0", "http://a.test/", "http://a.test/ok", "http://b.test/broken")
 	again := []string{"crawl", "--dir", dir, "--connect-to", "*.test=" + address}
@@ -78,6 +79,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 // filter, until it has found enough errors or about a second has passed. This filter has very
 // few errors, and the whole report takes at most 5 s.
 func TestReportProbesForASecond(t *testing.T) {
+	t.Parallel()
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	begun := time.Now()
 	out := must(t, "report", "--dir", dir)

@@ -94,6 +94,7 @@ func deadNameServer(t *testing.T) string {
 // TestUnreachedSeedsAreReported: if no seed of a crawl answers, the output, the records
 // and the report of the crawl name the cause, and the exit code is exitUnreached.
 func TestUnreachedSeedsAreReported(t *testing.T) {
+	t.Parallel()
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
@@ -206,6 +207,7 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 // TestNoNeedlessWarnings: with --quiet, a crawl without problems prints nothing, and a
 // crawl with problems prints only warnings and errors.
 func TestNoNeedlessWarnings(t *testing.T) {
+	t.Parallel()
 	address := site(t)
 	quiet := func(want int, args ...string) string {
 		t.Helper()
@@ -232,6 +234,7 @@ func TestNoNeedlessWarnings(t *testing.T) {
 // TestPauseShowsAtOnce: a pause and its end are in the log of the crawl at once. They are
 // also in the first line of a command that watches the crawl.
 func TestPauseShowsAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)
 	var errs output
@@ -275,6 +278,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 // TestNewCrawlIsNotEmpty: a crawl whose seeds were not read yet is reported as waiting
 // for seeds.
 func TestNewCrawlIsNotEmpty(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	stdin, seeds := io.Pipe()
 	var errs output

@@ -3,6 +3,7 @@ package cli
 import "testing"
 
 func TestShellQuote(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"a.crawl": "a.crawl", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "~x": "'~x'", "$x": "'$x'", "*=1:2": "'*=1:2'", "a\nb": "'a\nb'",
 	} {
@@ -13,6 +14,7 @@ func TestShellQuote(t *testing.T) {
 }
 
 func TestWrapLines(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		text string
 		want int

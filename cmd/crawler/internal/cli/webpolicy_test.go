@@ -17,6 +17,7 @@ import (
 // TestWebPolicyHasEveryDefault: docs/reference/web-policy.md lists each flag that
 // changes how a crawl treats the web, with its default and whether it is fixed.
 func TestWebPolicyHasEveryDefault(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		fixed   bool
 		ofTable string
@@ -61,6 +62,7 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 // TestWebPolicyHasLists: docs/reference/web-policy.md lists the parameters that are
 // removed, the ports that are not requested, and the reasons for a refusal.
 func TestWebPolicyHasLists(t *testing.T) {
+	t.Parallel()
 	page := readText(t, "docs/reference/web-policy.md")
 	listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[0])
 	if !slices.Equal(listed, canon.DefaultStrip()) {
