@@ -64,7 +64,7 @@ func (h *Handle) relay(ctx context.Context, config events.Config, drain bool) er
 // events.ErrLocked if another process delivers the only outbox, or all of them.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
-	r := &relays{Outboxes: o, config: config, drain: drain, running: make(map[string]bool)}
+	r := &relays{boxes: o, config: config, drain: drain, running: make(map[string]bool)}
 	r.sums = &stateSums{onState: config.OnState, states: make(map[string]events.State)}
 	group.Go(func() error {
 		for {
@@ -95,7 +95,7 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 
 // relays are the relays of a call of Outboxes.Relay.
 type relays struct {
-	*Outboxes
+	boxes  *Outboxes
 	config events.Config
 	drain  bool
 	sums   *stateSums
@@ -148,14 +148,14 @@ func (r *relays) deliver(ctx context.Context, box Outbox) error {
 			r.sums.note(box.Worker, s)
 		}
 	}
-	if box.Journal == "" || r.engine == nil {
+	if box.Journal == "" || r.boxes.engine == nil {
 		config.OnState = onState
 		return events.Run(ctx, config, r.drain)
 	}
 	j, _ := r.journal(ctx, box)
 	if r.drain && !engine.JournalOpen(box.Dir) {
 		config.OnState = onState
-		return deliverJournal(ctx, r.engine, j, box, config)
+		return deliverJournal(ctx, r.boxes.engine, j, box, config)
 	}
 	forgotten := false
 	config.OnState = func(s events.State) {
@@ -169,9 +169,9 @@ func (r *relays) deliver(ctx context.Context, box Outbox) error {
 		if done := s.Lag.Events == 0 && !s.Lag.More; !done {
 			forgotten = false
 			j.Delivered, j.Events, j.Bytes, j.More, j.Ended = string(s.Cursor), s.Lag.Events, s.Lag.Bytes, s.Lag.More, false
-			_ = r.engine.ReportJournal(limited, j) // the next report says the same
+			_ = r.boxes.engine.ReportJournal(limited, j) // the next report says the same
 		} else if !forgotten {
-			forgotten = r.engine.ForgetJournal(limited, box.Journal, config.Name) == nil
+			forgotten = r.boxes.engine.ForgetJournal(limited, box.Journal, config.Name) == nil
 		}
 	}
 	return events.Run(ctx, config, r.drain)
@@ -179,7 +179,7 @@ func (r *relays) deliver(ctx context.Context, box Outbox) error {
 
 // journal returns what Redis knows about the journal of an outbox.
 func (r *relays) journal(ctx context.Context, box Outbox) (engine.Journal, error) {
-	journals, err := r.engine.Journals(ctx)
+	journals, err := r.boxes.engine.Journals(ctx)
 	for _, j := range journals {
 		if j.ID == box.Journal && j.Relay == r.config.Name {
 			return j, nil
