@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -52,7 +53,7 @@ func (h *Handle) Location() Location { return h.location }
 // Running reports whether a process runs the crawl from the handle's directory. A crawl
 // in Redis can have workers elsewhere: Status names them.
 func (h *Handle) Running(ctx context.Context) bool {
-	return h.own != nil || listens(ctx, h.location.Dir)
+	return h.own != nil || control.Listens(ctx, h.location.Dir)
 }
 
 // Keep opens the crawl for the calls that follow, until release is called. It does
@@ -93,23 +94,23 @@ type SeedAnswer struct {
 // seeds might have been added, and repeating the call is safe. Seed does not look up
 // the names of hosts.
 func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
-	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})
+	return ask(ctx, h, verbSeed, seedQuestion{Seeds: seeds})
 }
 
 // SeedChecked is like Seed, but looks up each seed's host first. It refuses a seed if
 // all addresses of its host are forbidden.
 func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
-	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
+	return ask(ctx, h, verbSeed, seedQuestion{Seeds: seeds, Check: true})
 }
 
 // Status returns the state of the crawl.
 func (h *Handle) Status(ctx context.Context) (report.Status, error) {
-	return verbStatus.ask(ctx, h, nothing{})
+	return ask(ctx, h, verbStatus, nothing{})
 }
 
 // Sample returns the current state of the process that runs the crawl.
 func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
-	return verbSample.ask(ctx, h, nothing{})
+	return ask(ctx, h, verbSample, nothing{})
 }
 
 // Watch yields a sample each second while a process runs the crawl. The Watch of a Crawl
@@ -147,18 +148,18 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 // which Report probes the filter with random fingerprints; 0 means no probes. Probing
 // keeps a core busy.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
-	return verbReport.ask(ctx, h, probe)
+	return ask(ctx, h, verbReport, probe)
 }
 
 // Audit compares the counters of the crawl with a new count, for which it reads the
 // whole crawl.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
-	return verbAudit.ask(ctx, h, nothing{})
+	return ask(ctx, h, verbAudit, nothing{})
 }
 
 // Explain says why a URL was, or was not, crawled. It requests nothing.
 func (h *Handle) Explain(ctx context.Context, url string) (*Explanation, error) {
-	return verbExplain.ask(ctx, h, url)
+	return ask(ctx, h, verbExplain, url)
 }
 
 // Explanation explains one URL: its canonical form, the answer of each rule, and
@@ -169,7 +170,7 @@ type Explanation = explain.Explanation
 // Filter returns the sizes and the fill of the filter's layers, oldest first, and
 // how many URLs the running process has added.
 func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
-	return verbFilter.ask(ctx, h, nothing{})
+	return ask(ctx, h, verbFilter, nothing{})
 }
 
 // FilterState is the answer of Handle.Filter.
@@ -182,25 +183,25 @@ type FilterState struct {
 // Retry queues failed URLs again, in a new round, and returns their number. It queues
 // the URLs with the given host key, or all failed URLs if host is empty.
 func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
-	return verbRetry.ask(ctx, h, host)
+	return ask(ctx, h, verbRetry, host)
 }
 
 // Pause prevents new requests until Resume is called, also in later runs. It
 // reports whether the crawl was paused before.
 func (h *Handle) Pause(ctx context.Context) (before bool, err error) {
-	return verbPause.ask(ctx, h, true)
+	return ask(ctx, h, verbPause, true)
 }
 
 // Resume ends a pause. It reports whether the crawl was paused before.
 func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
-	return verbPause.ask(ctx, h, false)
+	return ask(ctx, h, verbPause, false)
 }
 
 // Reconcile compares Postgres with Redis. If an exact URL (see Settings.Exact) is not finished
 // according to Postgres, but Redis does not have it, Reconcile queues it again. Reconcile can
 // be called at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
-	return verbReconcile.ask(ctx, h, nothing{})
+	return ask(ctx, h, verbReconcile, nothing{})
 }
 
 // Reconciled counts the exact keys that Reconcile handled.
@@ -209,7 +210,7 @@ type Reconciled = exact.Reconciled
 // WriteSeeds writes DIR/seeds.jsonl again. It returns the path of the file and the
 // number of seeds in it.
 func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err error) {
-	seeds, err = verbSeeds.ask(ctx, h, nothing{})
+	seeds, err = ask(ctx, h, verbSeeds, nothing{})
 	return seedsPath(h.place), seeds, err
 }
 
@@ -219,8 +220,8 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
 		return false, ctx.Err()
 	}
-	_, err = verbStop.ask(ctx, h, nothing{})
-	if h.own != nil || err != nil && !errors.Is(err, errNotRun) { // errNotRun: it has just ended by itself
+	_, err = ask(ctx, h, verbStop, nothing{})
+	if h.own != nil || err != nil && !errors.Is(err, control.ErrNotRun) { // control.ErrNotRun: it has just ended by itself
 		return true, err
 	}
 	return true, awaitEnd(ctx, h.location.Dir)
@@ -316,7 +317,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 			rows, closeRows, err := h.place.RowsOf(ctx)
 			return rows, func() error { closeRows(); return nil }, err
 		}
-		end, err := verbPosition.ask(ctx, h, nothing{})
+		end, err := ask(ctx, h, verbPosition, nothing{})
 		return record.Reader{Dir: h.location.Dir, End: end}, none, err
 	}
 	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)

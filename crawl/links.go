@@ -71,5 +71,5 @@ func parsed[T any](lines iter.Seq2[[]byte, error]) iter.Seq2[T, error] {
 
 // Canonical returns the canonical form that the settings of the crawl give to a URL.
 func (h *Handle) Canonical(ctx context.Context, url string) (string, error) {
-	return verbCanonical.ask(ctx, h, url)
+	return ask(ctx, h, verbCanonical, url)
 }

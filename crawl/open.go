@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
@@ -79,7 +80,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err := ses.newMonitor(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	endServing, err := ses.serveControl(context.WithoutCancel(ctx))
+	endServing, err := control.Serve(context.WithoutCancel(ctx), ses.dir, ses.routes())
 	if err != nil {
 		return nil, err
 	}

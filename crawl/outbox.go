@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/events"
@@ -201,13 +202,13 @@ func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) 
 
 func (e *committedEnd) read(ctx context.Context) error {
 	dir := e.handle.location.Dir
-	if listens(ctx, dir) {
+	if control.Listens(ctx, dir) {
 		var end frontier.Position
 		err := askPosition(ctx, dir, &end)
 		if err == nil {
 			e.lastEnd, e.changed = end, time.Time{}
 		}
-		if err == nil || listens(ctx, dir) {
+		if err == nil || control.Listens(ctx, dir) {
 			return err
 		} // the process has just ended
 	}
@@ -239,10 +240,10 @@ func (e *committedEnd) read(ctx context.Context) error {
 // workerEnd returns the end of the completed records of the worker in dir. It returns
 // nil if no process runs there.
 func workerEnd(ctx context.Context, dir string) (end frontier.Position, err error) {
-	if !listens(ctx, dir) {
+	if !control.Listens(ctx, dir) {
 		return nil, nil
 	}
-	if err = askPosition(ctx, dir, &end); err != nil && !listens(ctx, dir) {
+	if err = askPosition(ctx, dir, &end); err != nil && !control.Listens(ctx, dir) {
 		return nil, nil // the process has just ended
 	}
 	return end, err
@@ -252,8 +253,8 @@ func workerEnd(ctx context.Context, dir string) (end frontier.Position, err erro
 // killed meanwhile can still seem to listen. So the error of a broken call wraps
 // frontier.ErrUnavailable, and relays ask again.
 func askPosition(ctx context.Context, dir string, end *frontier.Position) error {
-	err := callControl(ctx, dir, verbPosition.name, nothing{}, end)
-	if broken, is := errors.AsType[*brokenCallError](err); is {
+	err := control.Call(ctx, dir, verbPosition.Name, nothing{}, end)
+	if broken, is := errors.AsType[*control.BrokenCallError](err); is {
 		return fmt.Errorf("%w (%w)", broken, frontier.ErrUnavailable)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestPositionOfDyingProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))
+	listener, err := net.Listen("unix", filepath.Join(dir, control.SocketFile))
 	if err != nil {
 		t.Fatal(err)
 	}

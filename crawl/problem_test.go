@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -31,57 +32,55 @@ func TestErrorsThroughSocket(t *testing.T) {
 		"joined": errors.Join(frontier.ErrUnavailable, frontier.ErrFull), "settings": settings, "gone": gone, "missing": missing, "url": refused,
 		"canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 	}
-	for code, err := range problemCodes {
+	for code, err := range control.Codes {
 		faults["code "+code] = fmt.Errorf("wrapped: %w", err)
 	}
 	for name, fault := range faults {
-		verbSeed.checkErrors(t, name, fault)
-		verbRetry.checkErrors(t, name, fault)
-		verbRecheck.checkErrors(t, name, fault)
-		verbPause.checkErrors(t, name, fault)
-		verbStatus.checkErrors(t, name, fault)
-		verbSample.checkErrors(t, name, fault)
-		verbReport.checkErrors(t, name, fault)
-		verbExplain.checkErrors(t, name, fault)
-		verbAudit.checkErrors(t, name, fault)
-		verbPosition.checkErrors(t, name, fault)
-		verbFilter.checkErrors(t, name, fault)
-		verbSeeds.checkErrors(t, name, fault)
-		verbReconcile.checkErrors(t, name, fault)
-		verbCanonical.checkErrors(t, name, fault)
-		verbStop.checkErrors(t, name, fault)
+		checkErrors(t, verbSeed, name, fault)
+		checkErrors(t, verbRetry, name, fault)
+		checkErrors(t, verbRecheck, name, fault)
+		checkErrors(t, verbPause, name, fault)
+		checkErrors(t, verbStatus, name, fault)
+		checkErrors(t, verbSample, name, fault)
+		checkErrors(t, verbReport, name, fault)
+		checkErrors(t, verbExplain, name, fault)
+		checkErrors(t, verbAudit, name, fault)
+		checkErrors(t, verbPosition, name, fault)
+		checkErrors(t, verbFilter, name, fault)
+		checkErrors(t, verbSeeds, name, fault)
+		checkErrors(t, verbReconcile, name, fault)
+		checkErrors(t, verbCanonical, name, fault)
+		checkErrors(t, verbStop, name, fault)
 	}
 }
 
 // checkErrors calls the verb with a function that fails, in this process and through a socket.
-func (v verb[Q, A]) checkErrors(t *testing.T, name string, fault error) {
+func checkErrors[Q, A any](t *testing.T, v verb[Q, A], name string, fault error) {
 	t.Helper()
-	v.perform = func(*session, context.Context, Q) (answer A, err error) { return answer, fault }
+	v.Perform = func(*session, context.Context, Q) (answer A, err error) { return answer, fault }
 	dir := t.TempDir()
 	mux := http.NewServeMux()
-	v.serve(mux, nil)
-	listener, err := listenPrivately(t.Context(), dir)
+	v.Route(mux, nil)
+	stop, err := control.Serve(t.Context(), dir, mux)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: mux}
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
+	defer stop()
 
 	var question Q
-	_, local := v.ask(t.Context(), &Handle{own: &session{}}, question)
+	_, local := ask(t.Context(), &Handle{own: &session{}}, v, question)
 	h := newHandle(Location{Dir: dir}, nil)
-	_, remote := v.askOnce(t.Context(), h, question)
+	_, remote := askOnce(t.Context(), h, v, question)
 	if remote == nil || remote.Error() != local.Error() {
-		t.Fatalf("%s of %s: %v, want %v", name, v.name, remote, local)
+		t.Fatalf("%s of %s: %v, want %v", name, v.Name, remote, local)
 	}
-	for code, target := range problemCodes {
+	for code, target := range control.Codes {
 		if got, want := errors.Is(remote, target), errors.Is(local, target); got != want {
-			t.Errorf("%s of %s: matches %s: %t, want %t", name, v.name, code, got, want)
+			t.Errorf("%s of %s: matches %s: %t, want %t", name, v.Name, code, got, want)
 		}
 	}
 	if errors.Is(remote, syscall.ENOSPC) != errors.Is(local, syscall.ENOSPC) {
-		t.Errorf("%s of %s: ENOSPC is lost", name, v.name)
+		t.Errorf("%s of %s: ENOSPC is lost", name, v.Name)
 	}
 	sameType[*frontier.SettingsError](t, local, remote)
 	sameType[*record.GoneError](t, local, remote)
@@ -106,7 +105,7 @@ func TestErrorsOfVerbs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	stop, err := c.ses.serveControl(t.Context())
+	stop, err := control.Serve(t.Context(), c.ses.dir, c.ses.routes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -21,7 +22,7 @@ type Rechecked struct {
 
 // ErrNoRecheck reports a crawl in Redis. Its queue keeps nothing of a finished URL except its bits in
 // the filter.
-var ErrNoRecheck = errors.New("only a crawl in a directory can queue finished URLs again: the queue in Redis keeps nothing of them")
+var ErrNoRecheck = control.ErrNoRecheck
 
 // recheckStep bounds the URLs that are queued in one step.
 const recheckStep = 1000
@@ -41,7 +42,7 @@ func (h *Handle) Recheck(ctx context.Context, records iter.Seq2[record.Record, e
 	defer func() { err = errors.Join(err, release()) }()
 	var step []frontier.Finished
 	queue := func() error {
-		n, err := verbRecheck.ask(ctx, h, step)
+		n, err := ask(ctx, h, verbRecheck, step)
 		if err == nil {
 			sum.Queued += n
 			sum.Waiting += len(step) - n

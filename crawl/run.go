@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -25,8 +26,8 @@ type Crawl struct {
 
 // Reasons why a run ends early, besides the end of its context.
 var (
-	ErrTimeOver = errors.New("crawl: MaxTime is over")
-	ErrStopped  = errors.New("crawl: stopped by another process")
+	ErrTimeOver = control.ErrTimeOver
+	ErrStopped  = control.ErrStopped
 )
 
 // TimeOver is Result.End if Settings.MaxTime stopped the run.

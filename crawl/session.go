@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -84,7 +85,7 @@ func (p *Plan) openEngine(ctx context.Context, purpose engine.Purpose) (*engine.
 	}
 	for begun := time.Now(); ; {
 		opened, err := p.place.Open(ctx, p.engineConfig(), purpose)
-		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > handoverTime {
+		if !errors.Is(err, frontier.ErrLocked) || control.Listens(ctx, p.Dir) || time.Since(begun) > handoverTime {
 			return opened, err
 		}
 		select {

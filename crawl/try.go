@@ -2,11 +2,11 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -24,7 +24,7 @@ type Trial struct {
 }
 
 // ErrRobots reports that robots.txt forbids the page.
-var ErrRobots = errors.New("crawl: robots.txt forbids the page")
+var ErrRobots = control.ErrRobots
 
 // maxTrialRedirects is how many redirects a trial follows.
 const maxTrialRedirects = 10

@@ -2,93 +2,77 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
-	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verb is one operation of a Handle. The function perform implements it, and runs in this
-// process or in the process that runs the crawl. Between processes, the question Q and
-// the answer A are JSON.
-type verb[Q, A any] struct {
-	name    string
-	purpose engine.Purpose // the purpose of opening the crawl if no process runs it
-	perform func(*session, context.Context, Q) (A, error)
-}
+// verb is one operation of a Handle.
+type verb[Q, A any] = control.Verb[*session, Q, A]
 
-// nothing is the question of a verb without arguments.
-type nothing struct{}
+type nothing = control.Nothing
 
 type seedQuestion struct {
 	Seeds []string `json:"seeds"`
 	Check bool     `json:"check"` // first look up the hosts of the seeds: see Handle.SeedChecked
 }
 
-var errNotRun = errors.New("no process runs the crawl from here")
-
 var (
-	verbSeed    = verb[seedQuestion, []SeedAnswer]{"seed", engine.ToSteer, (*session).seed}
-	verbRetry   = verb[string, int]{"retry", engine.ToSteer, (*session).retry}
-	verbRecheck = verb[[]frontier.Finished, int]{"recheck", engine.ToSteer, (*session).recheck}
-	verbPause   = verb[bool, bool]{"pause", engine.ToSteer, (*session).pause}
-	verbStatus  = verb[nothing, report.Status]{"status", engine.ToLook, plain((*session).status)}
-	verbSample  = verb[nothing, report.Sample]{"sample", engine.ToLook, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+	verbSeed    = control.NewVerb("seed", engine.ToSteer, (*session).seed)
+	verbRetry   = control.NewVerb("retry", engine.ToSteer, (*session).retry)
+	verbRecheck = control.NewVerb("recheck", engine.ToSteer, (*session).recheck)
+	verbPause   = control.NewVerb("pause", engine.ToSteer, (*session).pause)
+	verbStatus  = control.NewVerb("status", engine.ToLook, control.Plain((*session).status))
+	verbSample  = control.NewVerb("sample", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
-			return report.Sample{}, errNotRun
+			return report.Sample{}, control.ErrNotRun
 		}
 		return ses.monitor.sample(ctx, time.Now())
-	})}
-	verbReport  = verb[time.Duration, *report.Report]{"report", engine.ToLook, (*session).report}
-	verbExplain = verb[string, *explain.Explanation]{"explain", engine.ToLook, (*session).explain}
-	verbAudit   = verb[nothing, report.Audit]{"audit", engine.ToLook, plain(func(ses *session, ctx context.Context) (report.Audit, error) {
+	}))
+	verbReport  = control.NewVerb("report", engine.ToLook, (*session).report)
+	verbExplain = control.NewVerb("explain", engine.ToLook, (*session).explain)
+	verbAudit   = control.NewVerb("audit", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (report.Audit, error) {
 		return ses.engine.CountBooks(ctx)
-	})}
-	verbPosition = verb[nothing, frontier.Position]{"position", engine.ToLook, plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
+	}))
+	verbPosition = control.NewVerb("position", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
 		return ses.engine.Position(ctx)
-	})}
-	verbFilter    = verb[nothing, FilterState]{"filter", engine.ToLook, plain((*session).filter)}
-	verbSeeds     = verb[nothing, uint64]{"seeds", engine.ToLook, plain((*session).writeSeeds)}
-	verbReconcile = verb[nothing, Reconciled]{"reconcile", engine.ToSteer, plain(func(ses *session, ctx context.Context) (Reconciled, error) {
+	}))
+	verbFilter    = control.NewVerb("filter", engine.ToLook, control.Plain((*session).filter))
+	verbSeeds     = control.NewVerb("seeds", engine.ToLook, control.Plain((*session).writeSeeds))
+	verbReconcile = control.NewVerb("reconcile", engine.ToSteer, control.Plain(func(ses *session, ctx context.Context) (Reconciled, error) {
 		return ses.engine.ReconcileSet(ctx, false)
-	})}
-	verbCanonical = verb[string, string]{"canonical", engine.ToLook, func(ses *session, _ context.Context, url string) (string, error) {
+	}))
+	verbCanonical = control.NewVerb("canonical", engine.ToLook, func(ses *session, _ context.Context, url string) (string, error) {
 		canonical, err := ses.plan.canon.Parse(url)
 		return canonical.String(), err
-	}}
-	verbStop = verb[nothing, nothing]{"stop", engine.ToLook, plain(func(ses *session, _ context.Context) (nothing, error) {
+	})
+	verbStop = control.NewVerb("stop", engine.ToLook, control.Plain(func(ses *session, _ context.Context) (nothing, error) {
 		if ses.monitor != nil {
 			if stop := ses.monitor.stop.Load(); stop != nil {
 				(*stop)(ErrStopped)
 				return nothing{}, nil
 			}
 		}
-		return nothing{}, errNotRun
-	})}
+		return nothing{}, control.ErrNotRun
+	}))
 )
-
-// plain returns the function of a verb without arguments.
-func plain[A any](perform func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
-	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return perform(ses, ctx) }
-}
 
 // routes returns the handlers of the verbs that a process answers while it runs a
 // crawl.
 func (ses *session) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, v := range []interface {
-		serve(*http.ServeMux, *session)
+		Route(*http.ServeMux, *session)
 	}{
 		verbSeed, verbRetry, verbRecheck, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
-		v.serve(mux, ses)
+		v.Route(mux, ses)
 	}
 	return mux
 }
@@ -99,13 +83,13 @@ const handoverTime = 10 * time.Second
 // ask returns the answer to a question. It uses the session that this process has open, or
 // asks the process that runs the crawl. Otherwise it opens the crawl for this question. While
 // another process opens or closes the crawl, ask tries again, for up to handoverTime.
-func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
+func ask[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q) (answer A, err error) {
 	if h.own != nil {
-		return v.perform(h.own, ctx, question)
+		return v.Perform(h.own, ctx, question)
 	}
 	for begun := time.Now(); ; {
-		answer, err = v.askOnce(ctx, h, question)
-		if err == nil || !v.handedOver(err) || time.Since(begun) > handoverTime {
+		answer, err = askOnce(ctx, h, v, question)
+		if err == nil || !handedOver(err, v.Purpose) || time.Since(begun) > handoverTime {
 			return answer, err
 		}
 		select {
@@ -118,51 +102,51 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 
 // handedOver reports whether an error of askOnce can mean that a process has just begun or ceased
 // to run the crawl, and the question can be asked again.
-func (v verb[Q, A]) handedOver(err error) bool {
-	broken, is := errors.AsType[*brokenCallError](err)
-	return is && (!broken.sent || v.purpose == engine.ToLook) || errors.Is(err, frontier.ErrLocked)
+func handedOver(err error, purpose engine.Purpose) bool {
+	broken, is := errors.AsType[*control.BrokenCallError](err)
+	return is && (!broken.Sent || purpose == engine.ToLook) || errors.Is(err, frontier.ErrLocked)
 }
 
-func (v verb[Q, A]) askOnce(ctx context.Context, h *Handle, question Q) (answer A, err error) {
+func askOnce[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q) (answer A, err error) {
 	if err := h.lock(ctx); err != nil {
 		return answer, err
 	}
-	if listens(ctx, h.location.Dir) {
+	if control.Listens(ctx, h.location.Dir) {
 		h.unlock()
-		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
+		return answer, control.Call(ctx, h.location.Dir, v.Name, question, &answer)
 	}
 	if h.kept == nil && h.location.Redis != nil { // several calls can have a crawl in Redis open at once
 		h.unlock()
 	} else {
 		defer h.unlock()
 		if h.kept != nil {
-			return v.perform(h.kept, ctx, question)
+			return v.Perform(h.kept, ctx, question)
 		}
 	}
-	ses, err := openStored(ctx, h.location, h.place, v.purpose)
+	ses, err := openStored(ctx, h.location, h.place, v.Purpose)
 	if err != nil {
 		return answer, err
 	}
-	answer, err = v.perform(ses, ctx, question)
+	answer, err = v.Perform(ses, ctx, question)
 	return answer, errors.Join(err, ses.close())
 }
 
-// maxQuestion is the largest size of a question, in bytes.
-const maxQuestion = 64 << 20
-
-func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
-	mux.HandleFunc("POST /"+v.name, func(w http.ResponseWriter, r *http.Request) {
-		var question Q
-		if err := json.NewDecoder(io.LimitReader(r.Body, maxQuestion)).Decode(&question); err != nil {
-			refuse(w, http.StatusBadRequest, err)
-			return
+// awaitEnd waits until no process has the crawl in dir open.
+func awaitEnd(ctx context.Context, dir string) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		running := control.Listens(ctx, dir)
+		if !running { // a process closes its socket first, and then the store
+			var err error
+			if running, err = engine.Locked(dir); err != nil || !running {
+				return err
+			}
 		}
-		answer, err := v.perform(ses, r.Context(), question)
-		if err != nil {
-			refuse(w, http.StatusInternalServerError, err)
-			return
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer)
-	})
+	}
 }

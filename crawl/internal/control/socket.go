@@ -1,4 +1,9 @@
-package crawl
+// Package control lets other processes ask the process that runs a crawl: verbs, which are questions with
+// answers, and problems, which are errors that keep their type on the way. Both are JSON over HTTP, on a
+// socket in the crawl's directory that only its owner can use.
+//
+// It does not own what a verb does (package crawl).
+package control
 
 import (
 	"bytes"
@@ -11,18 +16,17 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 )
 
-// serveControl answers other processes on the directory's socket until stop is
-// called. The store's lock ensures that only one process does so.
-func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
-	listener, err := listenPrivately(ctx, ses.dir)
+// Serve answers other processes on the socket in dir until stop is called. The store's lock ensures
+// that only one process does so.
+func Serve(ctx context.Context, dir string, handler http.Handler) (stop func(), err error) {
+	name := filepath.Join(dir, SocketFile)
+	listener, err := listenPrivately(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", ses.file(socketFile), err)
+		return nil, fmt.Errorf("listen on %s: %w", name, err)
 	}
-	server := &http.Server{Handler: ses.routes(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -31,7 +35,7 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 	return func() {
 		_ = server.Close()
 		<-done
-		_ = os.Remove(ses.file(socketFile))
+		_ = os.Remove(name)
 	}, nil
 }
 
@@ -40,7 +44,7 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 // enter, sets the mode of the socket, and then moves the socket into dir. So no other user
 // can connect at any moment, whatever the umask and the mode of dir are.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
-	folder := filepath.Join(dir, socketFile+".new")
+	folder := filepath.Join(dir, SocketFile+".new")
 	if err := os.RemoveAll(folder); err != nil { // left by a process that was killed
 		return nil, err
 	}
@@ -58,9 +62,9 @@ func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 		return nil, err
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the socket is renamed below
-	made := filepath.Join(folder, socketFile)
+	made := filepath.Join(folder, SocketFile)
 	if err = os.Chmod(made, 0o600); err == nil {
-		err = os.Rename(made, filepath.Join(dir, socketFile))
+		err = os.Rename(made, filepath.Join(dir, SocketFile))
 	}
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -68,10 +72,10 @@ func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	return listener, nil
 }
 
-// callControl sends a question to the process that runs the crawl in dir, and
+// Call sends a question to the process that runs the crawl in dir, and
 // decodes the reply into answer. An error of that process is returned as that process had it: see
-// problem.
-func callControl(ctx context.Context, dir, verb string, question, answer any) error {
+// Problem. A *BrokenCallError reports a call without a complete answer.
+func Call(ctx context.Context, dir, verb string, question, answer any) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -89,41 +93,41 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	response, err := client.Do(request)
 	if err != nil {
 		failed, is := errors.AsType[*net.OpError](err)
-		return &brokenCallError{dir, !is || failed.Op != "dial", errors.Unwrap(err)} // without the URL, which is made up
+		return &BrokenCallError{dir, !is || failed.Op != "dial", errors.Unwrap(err)} // without the URL, which is made up
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		var p problem
+		var p Problem
 		if err := json.NewDecoder(response.Body).Decode(&p); err != nil {
-			return &brokenCallError{dir, true, err}
+			return &BrokenCallError{dir, true, err}
 		}
-		return p.error()
+		return p.Err()
 	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return &brokenCallError{dir, true, err}
+		return &BrokenCallError{dir, true, err}
 	}
 	return nil
 }
 
-// brokenCallError reports that a call through the control socket got no complete answer. The
+// BrokenCallError reports that a call through the control socket got no complete answer. The
 // process that listened might have died meanwhile.
-type brokenCallError struct {
-	dir  string
-	sent bool // the question may have been answered
-	err  error
+type BrokenCallError struct {
+	Dir  string
+	Sent bool // the question may have been answered
+	Err  error
 }
 
 // Error implements error.
-func (e *brokenCallError) Error() string {
-	return fmt.Sprintf("ask the crawl that runs in %s: %v", e.dir, e.err)
+func (e *BrokenCallError) Error() string {
+	return fmt.Sprintf("ask the crawl that runs in %s: %v", e.Dir, e.Err)
 }
 
 // Unwrap returns the cause.
-func (e *brokenCallError) Unwrap() error { return e.err }
+func (e *BrokenCallError) Unwrap() error { return e.Err }
 
-// socketFile is the name of the socket on which a running crawl answers other
+// SocketFile is the name of the socket on which a running crawl answers other
 // processes.
-const socketFile = "control.sock"
+const SocketFile = "control.sock"
 
 // maxSocketPath is the longest path, in bytes, that every system accepts for a socket.
 const maxSocketPath = 100
@@ -132,7 +136,7 @@ const maxSocketPath = 100
 // system. If dir is long, the path leads through a symbolic link, which release
 // removes.
 func socketAddress(dir string) (name string, release func(), err error) {
-	if name = filepath.Join(dir, socketFile); len(name) <= maxSocketPath {
+	if name = filepath.Join(dir, SocketFile); len(name) <= maxSocketPath {
 		return name, func() {}, nil
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -147,7 +151,7 @@ func socketAddress(dir string) (name string, release func(), err error) {
 		release()
 		return "", nil, err
 	}
-	return filepath.Join(short, "dir", socketFile), release, nil
+	return filepath.Join(short, "dir", SocketFile), release, nil
 }
 
 // dialControl connects to the crawl that runs in dir.
@@ -161,8 +165,8 @@ func dialControl(ctx context.Context, dir string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", name)
 }
 
-// listens reports whether a process runs the crawl from dir.
-func listens(ctx context.Context, dir string) bool {
+// Listens reports whether a process runs the crawl from dir.
+func Listens(ctx context.Context, dir string) bool {
 	if dir == "" {
 		return false
 	}
@@ -172,24 +176,4 @@ func listens(ctx context.Context, dir string) bool {
 	}
 	_ = conn.Close()
 	return true
-}
-
-// awaitEnd waits until no process has the crawl in dir open.
-func awaitEnd(ctx context.Context, dir string) error {
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		running := listens(ctx, dir)
-		if !running { // a process closes its socket first, and then the store
-			var err error
-			if running, err = engine.Locked(dir); err != nil || !running {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
 }

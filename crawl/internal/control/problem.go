@@ -1,4 +1,4 @@
-package crawl
+package control
 
 import (
 	"context"
@@ -14,20 +14,31 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// problemCodes are the names of errors in a problem. An error that matches several has all their
+// Errors of package crawl that processes tell each other.
+var (
+	ErrNotRun   = errors.New("no process runs the crawl from here")
+	ErrTimeOver = errors.New("crawl: MaxTime is over")
+	ErrStopped  = errors.New("crawl: stopped by another process")
+	ErrRobots   = errors.New("crawl: robots.txt forbids the page")
+	// ErrNoRecheck reports a crawl in Redis. Its queue keeps nothing of a finished URL except its bits in
+	// the filter.
+	ErrNoRecheck = errors.New("only a crawl in a directory can queue finished URLs again: the queue in Redis keeps nothing of them")
+)
+
+// Codes are the names of errors in a problem. An error that matches several has all their
 // names.
-var problemCodes = map[string]error{
+var Codes = map[string]error{
 	"unavailable": frontier.ErrUnavailable, "full": frontier.ErrFull, "filter_lost": frontier.ErrFilterLost, "locked": frontier.ErrLocked,
 	"lease_lost": frontier.ErrLeaseLost, "closed": frontier.ErrClosed, "settings": frontier.ErrParamsMismatch, "no_crawl": engine.ErrNoCrawl,
-	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "not_run": errNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
+	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "not_run": ErrNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
 	"robots": ErrRobots, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
 	"no_file": fs.ErrNotExist, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 
-// problem is an error between processes.
-type problem struct {
+// Problem is an error between processes.
+type Problem struct {
 	Text  string   `json:"text"`
-	Codes []string `json:"codes,omitempty"` // keys of problemCodes
+	Codes []string `json:"codes,omitempty"` // keys of Codes
 	// Errno is the error of the operating system, if one is the cause.
 	Errno syscall.Errno `json:"errno,omitempty"`
 
@@ -43,10 +54,10 @@ type urlProblem struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// problemOf returns an error as a problem.
-func problemOf(err error) problem {
-	p := problem{Text: err.Error()}
-	for code, target := range problemCodes {
+// ProblemOf returns an error as a Problem.
+func ProblemOf(err error) Problem {
+	p := Problem{Text: err.Error()}
+	for code, target := range Codes {
 		if errors.Is(err, target) {
 			p.Codes = append(p.Codes, code)
 		}
@@ -61,9 +72,9 @@ func problemOf(err error) problem {
 	return p
 }
 
-// error returns an error with the text of the problem. errors.Is and errors.As find in it what
+// Err returns an error with the text of the problem. errors.Is and errors.As find in it what
 // they would find in the original, of the errors that a problem names.
-func (p *problem) error() error {
+func (p *Problem) Err() error {
 	e := &remoteError{text: p.Text}
 	add := func(is bool, err error) {
 		if is {
@@ -71,7 +82,7 @@ func (p *problem) error() error {
 		}
 	}
 	for _, code := range p.Codes {
-		cause, known := problemCodes[code]
+		cause, known := Codes[code]
 		add(known, cause)
 		if p.URL != nil && (cause == canon.ErrScheme || cause == canon.ErrMalformed || cause == canon.ErrTooLong) {
 			add(true, &canon.Error{Ref: p.URL.Ref, Err: cause, Hint: p.URL.Hint})
@@ -97,5 +108,5 @@ func (e *remoteError) Unwrap() []error { return e.causes }
 func refuse(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(problemOf(err))
+	_ = json.NewEncoder(w).Encode(ProblemOf(err))
 }
