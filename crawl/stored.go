@@ -121,7 +121,7 @@ func (p *Plan) merge(own frontier.Settings) (errs []error) {
 	for _, row := range settings.Rows() {
 		text, found := from[p.in(row)][row.Name]
 		if row.Name == agentSetting {
-			if token := p.stored[tokenSetting]; !found && token != "" {
+			if token := p.stored[tokenSetting]; !found && token != "" && token != row.Default {
 				text, found = token+"/"+Version(), true
 			}
 			text = AgentNow(text)
