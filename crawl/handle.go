@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/internal/control"
+	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"

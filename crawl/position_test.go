@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/internal/control"
+	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/bloomfrontier/crawler/crawl/internal/control"
+	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"

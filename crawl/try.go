@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/internal/control"
+	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/internal/control"
+	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -23,35 +23,35 @@ type seedQuestion struct {
 }
 
 var (
-	verbSeed    = control.NewVerb("seed", engine.ToSteer, (*session).seed)
-	verbRetry   = control.NewVerb("retry", engine.ToSteer, (*session).retry)
-	verbRecheck = control.NewVerb("recheck", engine.ToSteer, (*session).recheck)
-	verbPause   = control.NewVerb("pause", engine.ToSteer, (*session).pause)
-	verbStatus  = control.NewVerb("status", engine.ToLook, control.Plain((*session).status))
-	verbSample  = control.NewVerb("sample", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+	verbSeed    = control.Steer("seed", (*session).seed)
+	verbRetry   = control.Steer("retry", (*session).retry)
+	verbRecheck = control.Steer("recheck", (*session).recheck)
+	verbPause   = control.Steer("pause", (*session).pause)
+	verbStatus  = control.Read("status", control.Plain((*session).status))
+	verbSample  = control.Read("sample", control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
 			return report.Sample{}, control.ErrNotRun
 		}
 		return ses.monitor.sample(ctx, time.Now())
 	}))
-	verbReport  = control.NewVerb("report", engine.ToLook, (*session).report)
-	verbExplain = control.NewVerb("explain", engine.ToLook, (*session).explain)
-	verbAudit   = control.NewVerb("audit", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (report.Audit, error) {
+	verbReport  = control.Read("report", (*session).report)
+	verbExplain = control.Read("explain", (*session).explain)
+	verbAudit   = control.Read("audit", control.Plain(func(ses *session, ctx context.Context) (report.Audit, error) {
 		return ses.engine.CountBooks(ctx)
 	}))
-	verbPosition = control.NewVerb("position", engine.ToLook, control.Plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
+	verbPosition = control.Read("position", control.Plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
 		return ses.engine.Position(ctx)
 	}))
-	verbFilter    = control.NewVerb("filter", engine.ToLook, control.Plain((*session).filter))
-	verbSeeds     = control.NewVerb("seeds", engine.ToLook, control.Plain((*session).writeSeeds))
-	verbReconcile = control.NewVerb("reconcile", engine.ToSteer, control.Plain(func(ses *session, ctx context.Context) (Reconciled, error) {
+	verbFilter    = control.Read("filter", control.Plain((*session).filter))
+	verbSeeds     = control.Read("seeds", control.Plain((*session).writeSeeds))
+	verbReconcile = control.Steer("reconcile", control.Plain(func(ses *session, ctx context.Context) (Reconciled, error) {
 		return ses.engine.ReconcileSet(ctx, false)
 	}))
-	verbCanonical = control.NewVerb("canonical", engine.ToLook, func(ses *session, _ context.Context, url string) (string, error) {
+	verbCanonical = control.Read("canonical", func(ses *session, _ context.Context, url string) (string, error) {
 		canonical, err := ses.plan.canon.Parse(url)
 		return canonical.String(), err
 	})
-	verbStop = control.NewVerb("stop", engine.ToLook, control.Plain(func(ses *session, _ context.Context) (nothing, error) {
+	verbStop = control.Read("stop", control.Plain(func(ses *session, _ context.Context) (nothing, error) {
 		if ses.monitor != nil {
 			if stop := ses.monitor.stop.Load(); stop != nil {
 				(*stop)(ErrStopped)
@@ -89,7 +89,7 @@ func ask[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q) (an
 	}
 	for begun := time.Now(); ; {
 		answer, err = askOnce(ctx, h, v, question)
-		if err == nil || !handedOver(err, v.Purpose) || time.Since(begun) > handoverTime {
+		if err == nil || !handedOver(err, v.Steers) || time.Since(begun) > handoverTime {
 			return answer, err
 		}
 		select {
@@ -102,9 +102,9 @@ func ask[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q) (an
 
 // handedOver reports whether an error of askOnce can mean that a process has just begun or ceased
 // to run the crawl, and the question can be asked again.
-func handedOver(err error, purpose engine.Purpose) bool {
+func handedOver(err error, steers bool) bool {
 	broken, is := errors.AsType[*control.BrokenCallError](err)
-	return is && (!broken.Sent || purpose == engine.ToLook) || errors.Is(err, frontier.ErrLocked)
+	return is && (!broken.Sent || !steers) || errors.Is(err, frontier.ErrLocked)
 }
 
 func askOnce[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q) (answer A, err error) {
@@ -123,7 +123,11 @@ func askOnce[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q)
 			return v.Perform(h.kept, ctx, question)
 		}
 	}
-	ses, err := openStored(ctx, h.location, h.place, v.Purpose)
+	purpose := engine.ToLook
+	if v.Steers {
+		purpose = engine.ToSteer
+	}
+	ses, err := openStored(ctx, h.location, h.place, purpose)
 	if err != nil {
 		return answer, err
 	}

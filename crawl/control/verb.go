@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-
-	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 )
 
 // Verb is one operation on a crawl. The function Perform implements it on an open crawl S, in this
@@ -14,13 +12,18 @@ import (
 // are JSON.
 type Verb[S, Q, A any] struct {
 	Name    string
-	Purpose engine.Purpose // the purpose of opening the crawl if no process runs it
+	Steers  bool // it changes the crawl; otherwise it only reads
 	Perform func(S, context.Context, Q) (A, error)
 }
 
-// NewVerb returns a verb.
-func NewVerb[S, Q, A any](name string, purpose engine.Purpose, perform func(S, context.Context, Q) (A, error)) Verb[S, Q, A] {
-	return Verb[S, Q, A]{name, purpose, perform}
+// Read returns a verb that only reads the crawl.
+func Read[S, Q, A any](name string, perform func(S, context.Context, Q) (A, error)) Verb[S, Q, A] {
+	return Verb[S, Q, A]{name, false, perform}
+}
+
+// Steer returns a verb that changes the crawl.
+func Steer[S, Q, A any](name string, perform func(S, context.Context, Q) (A, error)) Verb[S, Q, A] {
+	return Verb[S, Q, A]{name, true, perform}
 }
 
 // Nothing is the question of a verb without arguments.
