@@ -21,7 +21,7 @@ import (
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
 	rules, now := ses.plan.policy.Load().Host, time.Now()
 	sources := explain.Sources{
-		Canon: ses.plan.canon, Rules: ses.plan.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.plan.exact,
+		Canon: ses.plan.canon, Rules: ses.plan.policy.Load().Rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.plan.exact,
 		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
 		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
 			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.plan.userAgent()), now)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -131,6 +132,7 @@ func TestOtherSpelling(t *testing.T) {
 func TestWrongSettings(t *testing.T) {
 	t.Parallel()
 	s := DefaultSettings()
+	s.Types, s.Proxy, s.DNS, s.Fields = []string{"X"}, "gopher://a", "b", []fields.Group{{Fields: []string{"x"}}}
 	s.Scope, s.MaxDepth, s.Delay, s.FPR, s.HostConcurrency, s.Include, s.Exact = "world", -7, -5, 2, -1, []string{"("}, []string{"everything"}
 	err := Config{Dir: "d", Settings: s}.Validate()
 	faults, is := errors.AsType[*ConfigError](err)
@@ -143,10 +145,10 @@ func TestWrongSettings(t *testing.T) {
 			names = append(names, of.Name)
 		}
 	}
-	for _, name := range []string{"scope", "max-depth", "delay", "fpr", "host-concurrency", "include", "exact"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("the error does not name %s: %v", name, err)
-		}
+	slices.Sort(names)
+	want := []string{"delay", "dns", "exact", "field", "fpr", "host-concurrency", "include", "max-depth", "proxy", "scope", "types"}
+	if !slices.Equal(names, want) || len(faults.Faults) != len(want) {
+		t.Errorf("the error names %v, want each of %v once: %v", names, want, err)
 	}
 	if err := (Config{Dir: "d", Settings: Settings{AllowPrivate: true}}).Validate(); err == nil || !strings.Contains(err.Error(), "default") {
 		t.Errorf("settings without defaults: error %v, want one that names the defaults", err)

@@ -51,14 +51,13 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 func (p *Plan) Open(ctx context.Context) (*Crawl, error) {
 	p.discardLogger()
 	err := p.prepareEvents()
-	if err == nil {
-		err = p.missing
+	if err == nil && p.missing != nil {
+		if err = p.missing; p.place.Busy() {
+			err = engine.ErrInUse(p.Dir, "crawler")
+		}
 	}
 	if err != nil {
 		p.Close()
-		if p.place.Busy() {
-			return nil, engine.ErrInUse(p.Dir, "crawler")
-		}
 		return nil, err
 	}
 	ses, err := openSession(ctx, p, engine.ToCrawl)

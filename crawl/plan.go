@@ -51,11 +51,11 @@ type Plan struct {
 	exact  *exact.Rules
 	window exact.Windows
 	// policy: what could change while the crawl runs
-	rules  follow.Rules
 	policy *policy.Live
 	// run: what concerns this process
 	fields *fields.Rules
 	client *get.Client // nil if no request is made
+	opened bool        // the session closes the client
 }
 
 // ConfigError reports faults of a Config. One that concerns a setting is a *settings.Error.
@@ -76,10 +76,7 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("crawl: Memory is %d bytes, want at least %d for one answer and its document", e.Memory, e.Least)
 }
 
-const (
-	defaultMemory = 128 << 20
-	defaultGrace  = 30 * time.Second
-)
+const defaultMemory = 128 << 20
 
 // Prepare reads the stored settings of the crawl that config names, combines them with those of config, and
 // checks and parses the result. It creates nothing.
@@ -110,8 +107,14 @@ func Prepare(ctx context.Context, config Config) (*Plan, error) {
 // complete combines the settings with the stored ones, parses them and makes the client. The error is a
 // *ConfigError. Then the settings are still combined, except those with faults.
 func (p *Plan) complete(own frontier.Settings) error {
-	errs := slices.Concat(p.merge(own), p.parse(), []error{p.newClient()})
-	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) > 0 {
+	errs := append(p.merge(own), p.parse()...)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 { // a client that cannot be made would name faults again
+		if err := p.newClient(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
 		return &ConfigError{errs}
 	}
 	return nil
@@ -146,7 +149,7 @@ func (c Config) Validate() error {
 
 // Close releases what Prepare has made. It does nothing after Open.
 func (p *Plan) Close() {
-	if p != nil && p.client != nil {
+	if p != nil && p.client != nil && !p.opened {
 		p.client.Close()
 	}
 }
@@ -171,7 +174,8 @@ func (p *Plan) Source(name string) (kept settings.Kept, found bool) {
 	return kept, found
 }
 
-// parse checks the settings, and parses those that have a form of their own.
+// parse checks the settings, and parses those that have a form of their own. Settings.Check names the
+// faults of texts, so that parsing them must not name these again.
 func (p *Plan) parse() []error {
 	s := &p.Settings
 	errs := s.Check()
@@ -179,7 +183,7 @@ func (p *Plan) parse() []error {
 	if s.CDC && s.Sink != sinkPostgres {
 		errs = append(errs, errors.New("crawl: Settings.CDC needs records in Postgres, but Settings.Sink is jsonl"))
 	}
-	errs = append(errs, checkHosts(s.Hosts), p.parseRules(), p.parseExact(), p.parseCanon())
+	errs = append(errs, checkHosts(s.Hosts), p.parseExact(), p.parseCanon())
 	p.setPolicy()
 	var err error
 	if p.fields, err = fields.New(s.Fields...); err != nil {
@@ -188,7 +192,7 @@ func (p *Plan) parse() []error {
 	return errs
 }
 
-// setPolicy makes the policy. It must be called after parseRules.
+// setPolicy makes the policy.
 func (p *Plan) setPolicy() {
 	s := &p.Settings
 	polite := politeness.Default()
@@ -198,8 +202,8 @@ func (p *Plan) setPolicy() {
 		polite.LatencyFactor = 0
 	}
 	p.policy = policy.NewLive(&policy.Policy{
-		Rules: p.rules, Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
-		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: p.maxPerHost(), SeedsUnlimited: s.MaxPerHost == settings.Auto,
+		Rules: rulesOf(s), Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
+		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets,
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts),
@@ -223,43 +227,37 @@ func (p *Plan) prepareEvents() error {
 	return events.CheckName(config.Name)
 }
 
-// parseRules makes the rules for links.
-func (p *Plan) parseRules() error {
-	s := &p.Settings
-	var errs [3]error
-	p.rules.Scope, errs[0] = canon.ParseScopeMode(s.Scope)
-	p.rules.Include, errs[1] = compileAll("include", s.Include)
-	p.rules.Exclude, errs[2] = compileAll("exclude", s.Exclude)
-	p.rules.MaxDepth, p.rules.MaxHops = min(s.MaxDepth, follow.NoLimit), follow.DefaultMaxHops
-	if s.MaxDepth == settings.NoLimit {
-		p.rules.MaxDepth = follow.NoLimit
+// rulesOf returns the rules for links. It leaves out what Settings.Check refuses.
+func rulesOf(s *Settings) follow.Rules {
+	scope, _ := canon.ParseScopeMode(s.Scope)
+	rules := follow.Rules{
+		Scope: scope, Include: compileAll(s.Include), Exclude: compileAll(s.Exclude),
+		MaxDepth: min(s.MaxDepth, follow.NoLimit), MaxHops: follow.DefaultMaxHops, MaxHosts: uint64(s.MaxHostsPerDomain),
+		Trap: trap.Limits{
+			MaxURL: s.MaxURLBytes, MaxRepeats: s.MaxPathRepeats, MaxParams: s.MaxParams, LastYear: trap.ThisYear(time.Now()) + s.MaxYearsAhead,
+		},
 	}
-	p.rules.MaxHosts = uint64(s.MaxHostsPerDomain)
-	p.rules.Trap = trap.Limits{
-		MaxURL: s.MaxURLBytes, MaxRepeats: s.MaxPathRepeats, MaxParams: s.MaxParams, LastYear: trap.ThisYear(time.Now()) + s.MaxYearsAhead,
+	if s.MaxDepth == settings.NoLimit {
+		rules.MaxDepth = follow.NoLimit
 	}
 	if s.MaxYearsAhead == settings.NoLimit {
-		p.rules.Trap.LastYear = 0
+		rules.Trap.LastYear = 0
 	}
-	return errors.Join(errs[:]...)
+	return rules
 }
 
-func compileAll(name string, list []string) (all []*regexp.Regexp, err error) {
-	var errs []error
-	for _, text := range list {
-		re, err := regexp.Compile(text)
-		if err != nil {
-			errs = append(errs, &settings.Error{Name: name, Err: err})
-			continue
+func compileAll(texts []string) (all []*regexp.Regexp) {
+	for _, text := range texts {
+		if re, err := regexp.Compile(text); err == nil {
+			all = append(all, re)
 		}
-		all = append(all, re)
 	}
-	return all, errors.Join(errs...)
+	return all
 }
 
 func (p *Plan) parseExact() (err error) {
 	if p.exact, err = exact.ParseTexts(p.Settings.Exact); err != nil {
-		return &settings.Error{Name: "exact", Err: err}
+		return nil // see Settings.Check
 	}
 	if p.window, err = exact.ParseWindows(strings.Join(p.Settings.Windows, ","), p.exact); err != nil {
 		return &settings.Error{Name: "window", Err: err}
@@ -344,11 +342,11 @@ func (p *Plan) leaseTTL() time.Duration {
 
 // maxPerHost returns the most URLs of a host; 0 means no limit. If only hosts of seeds are crawled,
 // Auto is no limit, and the store need not count the URLs of hosts.
-func (p *Plan) maxPerHost() uint64 {
+func maxPerHost(s *Settings) uint64 {
 	switch {
-	case p.Settings.MaxPerHost != settings.Auto:
-		return uint64(p.Settings.MaxPerHost)
-	case p.rules.Scope == canon.ScopeHost:
+	case s.MaxPerHost != settings.Auto:
+		return uint64(s.MaxPerHost)
+	case s.Scope == canon.ScopeHost.String():
 		return 0
 	}
 	return settings.MaxPerLinkedHost
@@ -356,13 +354,13 @@ func (p *Plan) maxPerHost() uint64 {
 
 // engineConfig returns the configuration of the frontier and its outputs.
 func (p *Plan) engineConfig() *engine.Config {
-	s, growth := &p.Settings, bloomstore.GrowthOff
+	s, growth, rules := &p.Settings, bloomstore.GrowthOff, p.policy.Load().Rules
 	if s.Growth {
 		growth = bloomstore.GrowthOn
 	}
 	return &engine.Config{
 		Settings: p.identity(), Stored: p.stored,
-		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
+		Canon: p.canon, Scope: rules.Scope, MaxHosts: rules.MaxHosts, Exact: p.exact, Windows: p.window,
 		Capacity: s.Capacity, FPR: s.FPR, Growth: growth,
 		Policy: p.policy.Load, LeaseTTL: p.leaseTTL(), Partitions: s.Partitions, Wait: s.RedisWait, Worker: s.Worker,
 		Rows:    s.Sink == sinkPostgres,

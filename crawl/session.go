@@ -45,10 +45,13 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		p.Close()
 		return nil, err
 	}
+	p.opened = true
 	ses := &session{plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
 		err := opened.Close()
-		p.Close()
+		if p.client != nil {
+			p.client.Close()
+		}
 		return err
 	})
 	if p.Redis == nil {

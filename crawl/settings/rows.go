@@ -211,8 +211,7 @@ var rows = []*Row{
 	{"types", "", Requests, `["text/html","application/xhtml+xml"]`, Run, Later, "content `TYPES` whose bodies are read; * any",
 		func(s *Settings) Value {
 			list := texts(&s.Types, wanted("content types in lower case, such as text/html,application/pdf, or * for any", func(text string) error {
-				_, err := get.New(get.Config{Types: []string{text}})
-				return err
+				return get.Config{Types: []string{text}}.Check()
 			}))
 			list.kind = "stringSlice"
 			return list
@@ -240,15 +239,13 @@ var rows = []*Row{
 	{"proxy", "", Requests, "", Run, Here, "connect through `URL`: http, https or socks5; names are looked up and checked here",
 		func(s *Settings) Value {
 			return words(&s.Proxy, true, "http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT]", func(text string) error {
-				_, err := get.New(get.Config{Proxy: text})
-				return err
+				return get.Config{Proxy: text}.Check()
 			})
 		}},
 	{"dns", "", Requests, "", Run, Here, "ask the name server at `ADDR[:PORT]`",
 		func(s *Settings) Value {
 			return words(&s.DNS, true, "an IP address, with or without a port, such as 127.0.0.53 or [::1]:53", func(text string) error {
-				_, err := get.New(get.Config{DNS: text})
-				return err
+				return get.Config{DNS: text}.Check()
 			})
 		}},
 	{"allow-net", "", Requests, "[]", Run, Here, "request addresses of `CIDR` too, private or not (repeatable)",

@@ -140,6 +140,21 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
+// Check returns the error that New would return. It makes nothing.
+func (c Config) Check() error {
+	_, _, err := c.prepare()
+	return err
+}
+
+func (c Config) prepare() (Config, *dialer, error) {
+	c, err := c.withDefaults()
+	d, dialerErr := newDialer(c)
+	if err = errors.Join(err, dialerErr); err != nil {
+		err = fmt.Errorf("get: %w", err)
+	}
+	return c, d, err
+}
+
 // CheckHeader returns an error for a header that cannot be sent. The error does not contain
 // a value, which may be secret.
 func CheckHeader(name string, values ...string) error {

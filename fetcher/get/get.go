@@ -16,8 +16,6 @@ package get
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"runtime"
@@ -39,10 +37,9 @@ type Client struct {
 
 // New returns a Client. The error names every fault of config.
 func New(config Config) (*Client, error) {
-	config, err := config.withDefaults()
-	dialer, dialerErr := newDialer(config)
-	if err := errors.Join(err, dialerErr); err != nil {
-		return nil, fmt.Errorf("get: %w", err)
+	config, dialer, err := config.prepare()
+	if err != nil {
+		return nil, err
 	}
 	c := &Client{
 		config:    config,
