@@ -17,11 +17,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// hiccups is a store that is unavailable at the first call of Counters, of Stats and of
-// FilterLayers.
+// hiccups is a store that is unavailable at the first call of Counters and of Stats.
 type hiccups struct {
 	engine.Look
-	counters, stats, layers int // number of calls
+	counters, stats int // number of calls
 }
 
 func first(asked *int) error {
@@ -43,13 +42,6 @@ func (h *hiccups) Stats(ctx context.Context) (frontier.Stats, error) {
 		return frontier.Stats{}, err
 	}
 	return h.Look.Stats(ctx)
-}
-
-func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error) {
-	if err := first(&h.layers); err != nil {
-		return nil, err
-	}
-	return h.Look.FilterLayers(ctx)
 }
 
 // TestRunWaitsForStore: a run waits for a store that is unavailable at the beginning of
@@ -90,8 +82,8 @@ func TestRunWaitsForStore(t *testing.T) {
 	if err = errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
-	if away.counters < 2 || away.stats < 2 || away.layers < 2 || result.Stats.Pages != 1 {
-		t.Errorf("Counters, Stats and FilterLayers: %d, %d and %d calls, want more than 1 each; %d pages, want 1", away.counters, away.stats, away.layers, result.Stats.Pages)
+	if away.counters < 2 || away.stats < 2 || result.Stats.Pages != 1 {
+		t.Errorf("Counters and Stats: %d and %d calls, want more than 1 each; %d pages, want 1", away.counters, away.stats, result.Stats.Pages)
 	}
 	for _, want := range []string{"the crawl waits", "the summary waits"} {
 		if !strings.Contains(log.String(), want) {

@@ -167,19 +167,6 @@ func (h *Handle) Explain(ctx context.Context, url string) (*Explanation, error) 
 // is what "crawler explain --json" prints; WriteTo writes the text for people.
 type Explanation = explain.Explanation
 
-// Filter returns the sizes and the fill of the filter's layers, oldest first, and
-// how many URLs the running process has added.
-func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
-	return ask(ctx, h, verbFilter, nothing{})
-}
-
-// FilterState is the answer of Handle.Filter.
-type FilterState struct {
-	Layers []frontier.FilterLayer
-	Added  uint64        // URLs added during Ran
-	Ran    time.Duration // time since the process began to run the crawl; 0 if no process runs it
-}
-
 // Retry queues failed URLs again, in a new round, and returns their number. It queues
 // the URLs with the given host key, or all failed URLs if host is empty.
 func (h *Handle) Retry(ctx context.Context, host string) (int, error) {

@@ -21,7 +21,6 @@ type monitor struct {
 	stop    atomic.Pointer[func(error)] // ends the run; nil means Run was not called yet
 	started time.Time
 	added   uint64 // URLs that had been added when the run began
-	filled  uint64 // keys in the filter when the run began
 	before  totals // the totals of earlier runs
 
 	mu        sync.Mutex
@@ -48,11 +47,8 @@ const (
 // newMonitor sets ses.monitor. It waits until the store is available.
 func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 	var stats frontier.Stats
-	var layers []frontier.FilterLayer
 	err := ses.untilAvailable(ctx, "the crawl waits", func() (err error) {
-		if stats, err = ses.engine.Counters(context.WithoutCancel(ctx)); err == nil {
-			layers, err = ses.engine.FilterLayers(ctx)
-		}
+		stats, err = ses.engine.Counters(context.WithoutCancel(ctx))
 		return err
 	})
 	if err != nil {
@@ -60,7 +56,6 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 	}
 	m := &monitor{
 		ses: ses, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
-		filled: keysOf(layers),
 	}
 	m.readTotals()
 	ses.monitor = m

@@ -46,7 +46,6 @@ func TestErrorsThroughSocket(t *testing.T) {
 		checkErrors(t, verbExplain, name, fault)
 		checkErrors(t, verbAudit, name, fault)
 		checkErrors(t, verbPosition, name, fault)
-		checkErrors(t, verbFilter, name, fault)
 		checkErrors(t, verbSeeds, name, fault)
 		checkErrors(t, verbReconcile, name, fault)
 		checkErrors(t, verbCanonical, name, fault)

@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"context"
-	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // status implements Handle.Status.
@@ -65,21 +63,4 @@ func (ses *session) pause(ctx context.Context, paused bool) (before bool, err er
 		ses.wake()
 	}
 	return stats.Paused, nil
-}
-
-// filter implements Handle.Filter.
-func (ses *session) filter(ctx context.Context) (FilterState, error) {
-	layers, err := ses.engine.FilterLayers(ctx)
-	state := FilterState{Layers: layers}
-	if m := ses.monitor; m != nil && err == nil {
-		state.Added, state.Ran = keysOf(layers)-m.filled, time.Since(m.started)
-	}
-	return state, err
-}
-
-func keysOf(layers []frontier.FilterLayer) (keys uint64) {
-	for _, l := range layers {
-		keys += l.Keys
-	}
-	return keys
 }

@@ -42,7 +42,6 @@ var (
 	verbPosition = control.Read("position", control.Plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
 		return ses.engine.Position(ctx)
 	}))
-	verbFilter    = control.Read("filter", control.Plain((*session).filter))
 	verbSeeds     = control.Read("seeds", control.Plain((*session).writeSeeds))
 	verbReconcile = control.Steer("reconcile", control.Plain(func(ses *session, ctx context.Context) (Reconciled, error) {
 		return ses.engine.ReconcileSet(ctx, false)
@@ -69,7 +68,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbRetry, verbRecheck, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
+		verbSeed, verbRetry, verbRecheck, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

@@ -83,106 +83,49 @@ func sizeClass(size uint64) uint64 {
 type RedisPlan struct {
 	Keys       uint64 // capacity
 	FPR        float64
-	Growth     bool   // add layers beyond Keys
-	Hosts      uint64 // hosts over which Zipf's law spreads the keys
-	BlockBits  int    // 0 means DefaultBlockBits
-	Partitions int    // 0 means DefaultPartitions
+	Growth     bool // the filter may get further layers; SizeRedis reports the first
+	BlockBits  int  // 0 means DefaultBlockBits
+	Partitions int  // 0 means DefaultPartitions
 }
 
-// RedisLayout is the layout of a filter in Redis, and the memory that it takes.
+// RedisLayout is the layout of a filter in Redis, and the memory that it takes when each
+// partition has the same number of keys.
 type RedisLayout struct {
-	Partitions    int       `json:"partitions"`
-	PartitionKeys uint64    `json:"partition_keys"` // capacity of the first layer of each partition
-	Segments      Segments  `json:"segments"`       // of the first layer of each partition
-	AOFPerURL     float64   `json:"aof_bytes_per_url"`
-	Even          RedisLoad `json:"even"` // each partition gets the same number of keys
-	Zipf          RedisLoad `json:"zipf"` // the i-th host has a share proportional to 1/i
-}
-
-// RedisLoad describes a filter in Redis when it has as many keys as its capacity.
-type RedisLoad struct {
-	Segments   uint64  `json:"segments"` // Redis keys
-	Bytes      uint64  `json:"bytes"`    // of used_memory, with the metadata of the partitions
-	BitsPerURL float64 `json:"bits_per_url"`
-	MaxLayers  int     `json:"max_layers"` // of the partition with the most layers; a look-up reads all of them
-	FPR        float64 `json:"fpr"`        // mean over new URLs
+	Partitions    int      `json:"partitions"`
+	PartitionKeys uint64   `json:"partition_keys"` // capacity of the first layer of each partition
+	Segments      Segments `json:"segments"`       // of the first layer of each partition
+	AOFPerURL     float64  `json:"aof_bytes_per_url"`
+	Bytes         uint64   `json:"bytes"` // of used_memory, with the metadata of the partitions
+	BitsPerURL    float64  `json:"bits_per_url"`
+	FPR           float64  `json:"fpr"` // with as many keys as the capacity
 }
 
 // SizeRedis returns the layout of a filter over the partitions of a crawl. Each
 // partition is sized for its mean number of keys plus four standard deviations, so that
-// hardly any partition grows by chance alone. For an even load of a hundred thousand
-// keys or more, the bytes are within 10 % of used_memory of Redis 7.0.15. SizeRedis
-// panics unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
+// hardly any partition grows by chance alone. For a hundred thousand keys or more, the bytes
+// are within 10 % of used_memory of Redis 7.0.15. A partition with large hosts has more keys
+// than others, grows, and takes more. SizeRedis panics unless Keys > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
 	partitions, blockBits := cmp.Or(plan.Partitions, DefaultPartitions), cmp.Or(plan.BlockBits, DefaultBlockBits)
-	if plan.Hosts == 0 || partitions < 1 {
-		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", plan.Hosts, partitions))
+	if partitions < 1 {
+		panic(fmt.Sprintf("sizing: %d partitions", partitions))
 	}
 	each := float64(plan.Keys) / float64(partitions)
-	chain := redisChain{
-		Chain:     Chain{uint64(math.Ceil(each + 4*math.Sqrt(each))), plan.FPR, plan.Growth},
-		blockBits: blockBits,
+	first := LayerAt(0, uint64(math.Ceil(each+4*math.Sqrt(each))), plan.FPR, plan.Growth)
+	keys := first.Capacity
+	if plan.Growth {
+		keys = first.Offered()
 	}
-	layout := RedisLayout{
-		Partitions: partitions, PartitionKeys: chain.Keys, Segments: chain.layer(0),
-		AOFPerURL: AOFPerURL(blockBits),
+	segments := RedisSegments(keys, first.FPR, blockBits)
+	size := uint64(partitions) * (uint64(segments.Count)*segments.Allocated + recordBytes)
+	return RedisLayout{
+		Partitions: partitions, PartitionKeys: first.Capacity, Segments: segments, AOFPerURL: AOFPerURL(blockBits),
+		Bytes: size, BitsPerURL: 8 * float64(size) / float64(plan.Keys),
+		FPR: ExactBlockedFalsePositiveRate(float64(segments.filterBits())/each, blockBits, segments.Hashes),
 	}
-	layout.Even = chain.load(evenLoads(plan.Keys, partitions))
-	layout.Zipf = chain.load(ZipfLoads(plan.Keys, plan.Hosts, partitions))
-	return layout
 }
 
 // AOFPerURL returns how many bytes are written to the append-only file when one URL is
 // added, for its block and its queue entry. The measured numbers were 184 for blocks of
 // 512 bits, and 249 for blocks of 1024 bits.
 func AOFPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
-
-// redisChain is the chain of one partition. It is the same for all partitions.
-type redisChain struct {
-	Chain
-	blockBits int
-	layers    []Segments // computed so far
-}
-
-func (c *redisChain) layer(i int) Segments {
-	for len(c.layers) <= i {
-		plain := LayerAt(len(c.layers), c.Keys, c.FPR, c.Growth)
-		keys := plain.Capacity
-		if c.Growth {
-			keys = plain.Offered()
-		}
-		c.layers = append(c.layers, RedisSegments(keys, plain.FPR, c.blockBits))
-	}
-	return c.layers[i]
-}
-
-// load returns the load of all partitions together. partitions has the number of keys of
-// each partition.
-func (c *redisChain) load(partitions []uint64) RedisLoad {
-	var sum RedisLoad
-	var keys, falsePositives float64
-	for _, held := range partitions {
-		passes := 1.0
-		rest, layers := held, 0
-		for ; layers == 0 || rest > 0; layers++ {
-			layer := c.layer(layers)
-			in := rest
-			if c.Growth {
-				in = min(rest, c.Keys<<layers)
-			}
-			if in > 0 {
-				passes *= 1 - ExactBlockedFalsePositiveRate(float64(layer.filterBits())/float64(in), c.blockBits, layer.Hashes)
-			}
-			sum.Segments += uint64(layer.Count)
-			sum.Bytes += uint64(layer.Count) * layer.Allocated
-			rest -= in
-		}
-		sum.MaxLayers = max(sum.MaxLayers, layers)
-		sum.Bytes += recordBytes
-		keys += float64(held)
-		falsePositives += float64(held) * (1 - passes)
-	}
-	sum.BitsPerURL = 8 * float64(sum.Bytes) / keys
-	sum.FPR = falsePositives / keys
-	return sum
-}

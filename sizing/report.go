@@ -56,8 +56,7 @@ type RedisReport struct {
 	// its append-only file. Redis takes that much if all memory pages change in the
 	// meantime.
 	ForkHeadroom uint64 `json:"fork_headroom"`
-	// UsedMemory is the memory of filter and queue, if the i-th host has a share of the URLs
-	// that is proportional to 1/i.
+	// UsedMemory is the memory of filter and queue, if all hosts have equally many URLs.
 	UsedMemory uint64 `json:"used_memory"`
 }
 
@@ -137,14 +136,14 @@ func (p Plan) Fill(of float64) FillReport {
 
 func (p Plan) redis(queue *QueueReport) RedisReport {
 	r := RedisReport{RedisLayout: SizeRedis(RedisPlan{
-		Keys: p.Filter.Keys, FPR: p.FPR, Growth: p.Growth, Hosts: p.Hosts,
+		Keys: p.Filter.Keys, FPR: p.FPR, Growth: p.Growth,
 		BlockBits: p.BlockBits, Partitions: p.Partitions,
 	})}
 	for _, block := range []int{512, 1024, 2048, 4096} {
 		bits, k := ExactBlockedBits(p.FPR, block)
 		r.Blocks = append(r.Blocks, BlockReport{block, k, bits, AOFPerURL(block)})
 	}
-	r.UsedMemory = r.Zipf.Bytes
+	r.UsedMemory = r.Bytes
 	if queue != nil {
 		r.UsedMemory += queue.Redis
 	}

@@ -68,12 +68,6 @@ func within(t *testing.T, what string, count, trials int, rate, spread float64) 
 	}
 }
 
-// spreadOf returns the relative standard deviation of the rates of filters of one size.
-func spreadOf(n float64, parts, m uint64, k uint) float64 {
-	deviation, _ := RateSpread(n, parts, m, k)
-	return deviation
-}
-
 func TestSimulatedRates(t *testing.T) {
 	rng := random(t)
 	for _, p := range []float64{0.05, 0.01, 1e-3, 1e-4} {
@@ -94,7 +88,7 @@ func TestSimulatedRates(t *testing.T) {
 					hits++
 				}
 			}
-			within(t, "false positives", hits, probes, FalsePositiveRate(i+1, m, k), spreadOf(float64(i+1), 1, m, k))
+			within(t, "false positives", hits, probes, FalsePositiveRate(i+1, m, k), RateSpread(float64(i+1), 1, m, k))
 
 			set := filter.count(0, m)
 			estimate, stderr := Cardinality(set, m, k)
@@ -102,7 +96,7 @@ func TestSimulatedRates(t *testing.T) {
 				t.Errorf("p = %g: Cardinality of %d set bits of %d = %.0f keys, want %d ± 5·%.0f", p, set, m, estimate, i+1, stderr)
 			}
 		}
-		within(t, "lost while filling", lost, int(n), LostWhileFilling(n, m, k), spreadOf(float64(n), 1, m, k))
+		within(t, "lost while filling", lost, int(n), LostWhileFilling(n, m, k), RateSpread(float64(n), 1, m, k))
 	}
 }
 
@@ -167,7 +161,7 @@ func TestSimulatedBlocks(t *testing.T) {
 			}
 		}
 		rate := ExactBlockedFalsePositiveRate(float64(blocks*c.block)/n, int(c.block), k)
-		within(t, "false positives", hits, probes, rate, spreadOf(n, blocks, c.block, k))
+		within(t, "false positives", hits, probes, rate, RateSpread(n, blocks, c.block, k))
 	}
 }
 
@@ -191,5 +185,5 @@ func TestSimulatedShards(t *testing.T) {
 		}
 	}
 	within(t, "false positives", hits, probes, ShardedFalsePositiveRate(n, shards, size, k),
-		spreadOf(n, shards, size, k)/math.Sqrt(rounds))
+		RateSpread(n, shards, size, k)/math.Sqrt(rounds))
 }

@@ -207,7 +207,6 @@ func TestBadArgumentsPanic(t *testing.T) {
 		"no growth":        func() { LayerAt(1, 1, 0.1, false) },
 		"set > m":          func() { Cardinality(2, 1, 1) },
 		"more than trials": func() { Interval(2, 1) },
-		"no hosts":         func() { ZipfLoads(1, 0, 1) },
 		"no URLs":          func() { TimeToCrawl(CrawlPlan{}) },
 		"no URL bytes":     func() { ExactStores(1, 0) },
 		"odd block":        func() { RedisSegments(1, 0.1, 33) },

@@ -3,26 +3,21 @@ package sizing
 import "math"
 
 // RateSpread returns how much the false-positive rates of filters of one size differ by
-// chance: their standard deviation relative to their mean, and their skewness. Each
-// filter has n keys, 0 or more, and consists of parts (shards or blocks) with partBits
-// bits and k hash functions each. A hash chooses the part of each key. RateSpread
-// panics if parts, partBits or k is 0.
+// chance: their standard deviation relative to their mean. Each filter has n keys, 0 or
+// more, and consists of parts (shards or blocks) with partBits bits and k hash functions
+// each. A hash chooses the part of each key. RateSpread panics if parts, partBits or k is 0.
 //
 // The rate of a part depends on its number of keys N, which has a Poisson distribution,
 // and on collisions of their bits. Because the whole filter has exactly n keys, one
 // more key in one part is one fewer in the others. This reduces the variance of a
 // part's rate f(N) by Cov(f(N), N)²/Var N (Holst, "Asymptotic normality and efficiency
 // for certain goodness-of-fit tests", Biometrika 59, 1972).
-//
-// The skewness is computed as if the rate of each part had a log-normal distribution with
-// the mean and the variance of f(N). Simulated filters of 64 parts, with about 39 keys in
-// each part and a rate of 1e-4, have a skewness of 0.6, and this function returns 0.7.
-func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness float64) {
+func RateSpread(n float64, parts, partBits uint64, k uint) float64 {
 	checkShards(parts)
 	checkBits(partBits)
 	checkHashes(k)
 	if n == 0 {
-		return 0, 0
+		return 0
 	}
 	keys := n / float64(parts)
 	power := func(exponent uint, extraKeys float64) float64 { // mean of fill^exponent of a part with extraKeys additional keys
@@ -40,6 +35,5 @@ func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness 
 		perKey := power(k, 1) - mean // Cov(f(N), N)/Var N of a Poisson N, by Stein and Chen
 		variance -= keys * perKey * perKey
 	}
-	part := math.Sqrt(max(variance, 0)) / mean
-	return part / math.Sqrt(float64(parts)), part * (3 + part*part) / math.Sqrt(float64(parts))
+	return math.Sqrt(max(variance, 0)) / mean / math.Sqrt(float64(parts))
 }

@@ -45,7 +45,7 @@ func (t *trial) probe(p float64, n, probes uint64) error {
 		return err
 	}
 	m, k := sizing.OptimalBits(n, p)
-	spread, _ := sizing.RateSpread(float64(n), 1, m, k)
+	spread := sizing.RateSpread(float64(n), 1, m, k)
 	rate, off := float64(hits)/float64(probes), bloomrate.Deviation(hits, probes, p, spread)
 	t.logf("claimed %d of %d probes, a rate of %.4g, %+.2fσ from %.4g", hits, probes, rate, off, p)
 	if math.Abs(off) > 5 {

@@ -339,7 +339,7 @@ func TestFalsePositiveRate(t *testing.T) {
 				t.Run(fmt.Sprintf("p=%g/n=%d/growth=%d/load=%s", c.p, c.n, growth, load), func(t *testing.T) {
 					f := fresh(t, client, Config{Capacity: c.n / uint64(growth), FPR: c.p, Partitions: 16})
 					if load == "zipf" {
-						f.partition = zipfPartition(c.n, 16)
+						f.partition = zipfPartition(16)
 					}
 					measure(t, f, c.p, c.n, c.probes)
 				})
@@ -449,12 +449,15 @@ func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
 
 // zipfPartition returns a function that chooses the partitions of keys as if the keys belonged to
 // 1000 hosts whose sizes follow Zipf's law.
-func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) int {
-	var ends []float64
+func zipfPartition(partitions int) func(bloomstore.Fingerprint, int) int {
+	rng, ends := rand.New(rand.NewPCG(1, 0)), make([]float64, partitions)
+	for host := range 1000 {
+		ends[rng.IntN(partitions)] += 1 / float64(host+1)
+	}
 	sum := 0.0
-	for _, load := range sizing.ZipfLoads(n, 1000, partitions) {
-		sum += float64(load)
-		ends = append(ends, sum)
+	for i, load := range ends {
+		sum += load
+		ends[i] = sum
 	}
 	return func(fp bloomstore.Fingerprint, _ int) int {
 		at := float64(PartitionOf(fp, 1<<20)) / (1 << 20) * sum

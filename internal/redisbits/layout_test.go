@@ -289,7 +289,7 @@ func TestSizesAreThoseOfSizing(t *testing.T) {
 			growth = GrowthOn
 		}
 		config := Config{Capacity: c.keys, FPR: c.p, Growth: growth, Partitions: c.partitions}
-		want := sizing.SizeRedis(sizing.RedisPlan{Keys: c.keys, FPR: c.p, Growth: c.growth, Hosts: 1000, Partitions: c.partitions})
+		want := sizing.SizeRedis(sizing.RedisPlan{Keys: c.keys, FPR: c.p, Growth: c.growth, Partitions: c.partitions})
 		if got := config.Params().Capacity; got != want.PartitionKeys {
 			t.Errorf("%+v: the chains have a capacity of %d keys, want %d", config, got, want.PartitionKeys)
 		}

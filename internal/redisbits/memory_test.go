@@ -24,14 +24,14 @@ func TestMemory(t *testing.T) {
 	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), filterKey("m")) {
 		records += server.Client().MemoryUsage(t.Context(), key).Val()
 	}
-	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256})
+	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Partitions: 256})
 	segments := uint64(plan.Partitions) * uint64(plan.Segments.Count) * plan.Segments.Allocated
 	t.Logf("used_memory grew by %d bytes, %d of them for %d records; predicted are %d bytes, %d of them for segments",
-		got, records, len(f.chains)+1, plan.Even.Bytes, segments)
+		got, records, len(f.chains)+1, plan.Bytes, segments)
 	for _, c := range []struct {
 		what      string
 		got, want float64
-	}{{"segments", float64(got - records), float64(segments)}, {"segments and records", float64(got), float64(plan.Even.Bytes)}} {
+	}{{"segments", float64(got - records), float64(segments)}, {"segments and records", float64(got), float64(plan.Bytes)}} {
 		if off := c.got/c.want - 1; math.Abs(off) > 0.001 {
 			t.Errorf("%s take %.0f bytes, want %.0f ± 0.1 %%", c.what, c.got, c.want)
 		}

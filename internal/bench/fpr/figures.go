@@ -9,14 +9,10 @@ import (
 )
 
 func (c Case) label(s Subject) report.Cell {
-	switch {
-	case c.Hosts > 0:
-		return report.Words(fmt.Sprintf("%s, %d Zipf hosts in %d partitions", s.Name, c.Hosts, c.Partitions))
-	case c.Growth:
+	if c.Growth {
 		return report.Words(fmt.Sprintf("%s, grown ×%d", s.Name, c.growth()))
-	default:
-		return report.Words(s.Name)
 	}
+	return report.Words(s.Name)
 }
 
 // counted is the number of events in a number of trials, and the rate of events that theory
@@ -65,7 +61,7 @@ func (n counted) hold(promise *report.Promise, what string, lowest, highest floa
 // set has so few keys that the rates of such sets are not normally distributed, agrees does
 // not check the number. It adds a note to the section and returns false.
 func (m *measurement) agrees(n counted, what string, slack float64) bool {
-	if n.theory.skewed(n.trials) {
+	if n.theory.uneven(n.trials) {
 		m.section.Miss(what, fmt.Sprintf("not compared with a promise: the rates of sets with so few keys differ by chance by ±%.0f %% (one σ), more to one side than to the other",
 			100*n.theory.spread()))
 		return false

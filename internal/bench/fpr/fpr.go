@@ -36,22 +36,18 @@ type Subject struct {
 	// the case, the maximum is 100/p. More probes make the confidence interval of the
 	// measured rate narrower.
 	Probes uint64
-	// Hosts means that all keys of a host are in one partition. So the rate depends on the
-	// sizes of the hosts.
-	Hosts bool
 	// Theory is nil for an exact set. Such a set never errs, so measuring one case suffices.
-	Theory func(c Case, loads []uint64) Theory
+	Theory func(c Case) Theory
 }
 
-// Memory returns the subject for package membits. The rate of membits does not depend on
-// hosts, because membits distributes keys by fingerprint.
+// Memory returns the subject for package membits.
 func Memory() Subject {
 	return Subject{Kind: sets.Memory(), Probes: 20_000_000, Theory: memoryTheory}
 }
 
 // Redis returns the subject for package redisbits.
 func Redis(r *sets.Redis) Subject {
-	return Subject{Kind: sets.RedisFilter(r), Probes: 2_000_000, Hosts: true, Theory: redisTheory}
+	return Subject{Kind: sets.RedisFilter(r), Probes: 2_000_000, Theory: redisTheory}
 }
 
 // Exact returns the subject for a set that never errs.
@@ -75,21 +71,16 @@ func (f filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 
 // Case is one measurement of a set.
 type Case struct {
-	Keys       uint64  // number of offered keys
-	Capacity   uint64  // keys that the set is sized for
-	FPR        float64 // target rate
-	Growth     bool
-	Partitions int    // number of partitions of a set in Redis
-	Hosts      uint64 // number of hosts; their numbers of keys follow Zipf's law; 0 means an even distribution
+	Keys     uint64  // number of offered keys
+	Capacity uint64  // keys that the set is sized for
+	FPR      float64 // target rate
+	Growth   bool
 }
 
 // Name returns the name of the case, which is unique within its subject.
 func (c Case) Name() string {
 	name := fmt.Sprintf("p = %g", c.FPR)
-	switch {
-	case c.Hosts > 0:
-		name += ", Zipf hosts"
-	case c.Growth:
+	if c.Growth {
 		name += fmt.Sprintf(", grown ×%d", c.growth())
 	}
 	return name
@@ -123,30 +114,26 @@ func Section(config Config) *report.Section {
 	return m.section
 }
 
-// cases returns the measurements of s. Growth and unequal hosts are only measured at rates
-// from 1e-4 to 1 %, because their effect hardly depends on the rate.
+// cases returns the measurements of s. Growth is only measured at rates from 1e-4 to 1 %,
+// because its effect hardly depends on the rate.
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Theory == nil {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
 		// highest rate that can be configured. So the filter soon takes every new key for
 		// a known one. A store that relied on this filter would lose nearly all keys.
 		n := config.exactKeys()
-		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
+		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5}}
 	}
 	n := config.filterKeys()
 	for _, p := range config.Rates {
-		all = append(all, Case{Keys: n, Capacity: n, FPR: p, Partitions: evenPartitions})
+		all = append(all, Case{Keys: n, Capacity: n, FPR: p})
 	}
 	for _, p := range config.Rates {
 		if p > 0.01 || p < 1e-4 {
 			continue
 		}
 		for _, growth := range []uint64{2, 8} {
-			all = append(all, Case{Keys: n, Capacity: max(n/growth, 1), FPR: p, Growth: true, Partitions: evenPartitions})
-		}
-		if s.Hosts {
-			all = append(all, Case{Keys: n, Capacity: n, FPR: p, Growth: true,
-				Partitions: zipfPartitions, Hosts: max(n/100, 1)})
+			all = append(all, Case{Keys: n, Capacity: max(n/growth, 1), FPR: p, Growth: true})
 		}
 	}
 	return all
@@ -159,9 +146,8 @@ func (config Config) filterKeys() uint64 { return cmp.Or(config.Keys, 250_000) }
 // than for a filter, because exact stores are slower.
 func (config Config) exactKeys() uint64 { return cmp.Or(config.Keys, 25_000) }
 
-// Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
-// evenPartitions is for keys that are distributed evenly.
-const zipfPartitions, evenPartitions = 256, 16
+// partitions is the number of partitions of a set in Redis.
+const partitions = 16
 
 type measurement struct {
 	section        *report.Section
@@ -206,8 +192,13 @@ func (s Subject) goal(c Case) uint64 {
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
 }
 
+// keysOf returns the keys of a measurement, which are random fingerprints.
+func keysOf(seed uint64) bloomrate.Keys {
+	return bloomrate.RandomKeys(rand.New(rand.NewPCG(seed, 0)))
+}
+
 func (m *measurement) run(ctx context.Context, turn *report.Turn, s Subject, c Case, seed uint64) (err error) {
-	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: c.Partitions}
+	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: partitions}
 	if c.Growth {
 		plan.Growth = bloomstore.GrowthOn
 	}
@@ -217,13 +208,13 @@ func (m *measurement) run(ctx context.Context, turn *report.Turn, s Subject, c C
 	}
 	defer func() { err = errors.Join(err, opened.End(ctx)) }()
 	set := filter{opened}
-	draws := newDraws(c, rand.New(rand.NewPCG(seed, 0)))
+	keys := keysOf(seed)
 	filled := func(done uint64) {
 		turn.At("after %s of %s keys were added", report.Count(done).Text, report.Count(c.Keys).Text)
 	}
 	filled(0)
 	lost, _, err := chunks(c.Keys, func(n uint64) (uint64, error) {
-		return bloomrate.Fill(ctx, set, draws.keys, n)
+		return bloomrate.Fill(ctx, set, keys, n)
 	}, func(done uint64) bool {
 		filled(done)
 		return true
@@ -235,17 +226,17 @@ func (m *measurement) run(ctx context.Context, turn *report.Turn, s Subject, c C
 		return err
 	}
 	if s.Theory == nil {
-		claimed, err := bloomrate.Probe(ctx, set, draws.keys, min(c.Keys, sample))
+		claimed, err := bloomrate.Probe(ctx, set, keys, min(c.Keys, sample))
 		if err == nil {
 			m.reportExact(turn, s, c, lost, claimed)
 		}
 		return err
 	}
-	theory := s.Theory(c, draws.loads)
+	theory := s.Theory(c)
 	m.reportLost(s, c, lost, theory)
 	goal := s.goal(c)
 	claimed, probes, err := chunks(goal, func(n uint64) (uint64, error) {
-		return bloomrate.Probe(ctx, set, draws.keys, n)
+		return bloomrate.Probe(ctx, set, keys, n)
 	}, func(done uint64) bool {
 		turn.At("after all %s keys were added and %s of at most %s probes were made",
 			report.Count(c.Keys).Text, report.Count(done).Text, report.Count(goal).Text)
@@ -292,8 +283,8 @@ const sample = 1000
 
 // checkKnown generates the first keys again and checks that the set contains them.
 func (m *measurement) checkKnown(ctx context.Context, set filter, s Subject, c Case, seed uint64) error {
-	again, n := newDraws(c, rand.New(rand.NewPCG(seed, 0))), min(c.Keys, sample)
-	known, err := bloomrate.Probe(ctx, set, again.keys, n)
+	n := min(c.Keys, sample)
+	known, err := bloomrate.Probe(ctx, set, keysOf(seed), n)
 	if err != nil {
 		return err
 	}

@@ -91,8 +91,7 @@ func filled(ctx context.Context, kind sets.Kind, plan sets.Plan, links sets.Rang
 	return set, nil
 }
 
-// crawlFilter returns the subject for the filter of a new crawl. The prediction assumes
-// that each partition has the same number of keys.
+// crawlFilter returns the subject for the filter of a new crawl.
 func crawlFilter(r *sets.Redis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Ours: true, FPR: p,
@@ -101,7 +100,7 @@ func crawlFilter(r *sets.Redis, p float64) Subject {
 			return sets.RedisStore(r).Open(ctx, sets.Plan{Capacity: n, FPR: p})
 		}),
 		Predict: exactly(func(n uint64) uint64 {
-			return sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true, Hosts: max(n/100, 1)}).Even.Bytes
+			return sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true}).Bytes
 		}),
 	}
 }

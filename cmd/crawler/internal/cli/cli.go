@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
-	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // Run runs one command line and returns its exit code. When ctx ends, a crawl
@@ -135,7 +134,7 @@ many new URLs its filter probably dropped.
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s))
 	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newDiff(s), newLinks(s), newExport(s)}
-	sizes, benchmarks := size.Command(liveFilter), bench.Command(version())
+	sizes, benchmarks := size.Command(), bench.Command(version())
 	for _, c := range append(data, sizes, benchmarks) {
 		out.addTo(c)
 	}
@@ -143,13 +142,4 @@ many new URLs its filter probably dropped.
 	add("plan", newTry(s), sizes, newDedup(), benchmarks, newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
-}
-
-// liveFilter returns the state of the filter of the crawl in dir, for `crawler size --dir`.
-func liveFilter(ctx context.Context, dir string) (state crawl.FilterState, err error) {
-	err = withDirectory(ctx, dir, func(ctx context.Context, c *attached) (err error) {
-		state, err = c.Filter(ctx)
-		return err
-	})
-	return state, err
 }

@@ -183,15 +183,6 @@ func directoryOf(dir string) (string, error) {
 
 var errNoCrawlHere = errors.New("no crawl in this directory: name one with --dir")
 
-// withDirectory calls location.with for the crawl in the directory that directoryOf returns.
-func withDirectory(ctx context.Context, dir string, fn func(ctx context.Context, c *attached) error) error {
-	dir, err := directoryOf(dir)
-	if err != nil {
-		return usage(err)
-	}
-	return inDirectory(dir).with(ctx, fn)
-}
-
 // attached is the crawl that a command inspects or controls.
 type attached struct {
 	at location

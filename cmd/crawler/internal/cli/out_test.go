@@ -38,7 +38,7 @@ func TestOutFileIsWhole(t *testing.T) {
 	smallCrawl(t)
 	for _, command := range []string{
 		"output --dir x.crawl", "output --dir x.crawl --json", "status --dir x.crawl", "status --dir x.crawl --json", "status --dir x.crawl --audit",
-		"explain --dir x.crawl http://a.test/a", "size --urls 1M", "size --dir x.crawl --json",
+		"explain --dir x.crawl http://a.test/a", "size --urls 1M",
 	} {
 		args := strings.Fields(command)
 		_, want, _ := run(t, "", args...)

@@ -107,7 +107,7 @@ func TestLookingWritesNothing(t *testing.T) {
 		before := tree(t, dir)
 		for _, args := range [][]string{
 			{"status"}, {"status", "--json"}, {"status", "--watch"}, {"status", "--audit"}, {"report", "--probe", "1ms"}, {"report", "--probe", "1ms", "--json"},
-			{"explain", "http://a.test/held"}, {"explain", "http://a.test/waits"}, {"output"}, {"output", "--referrers"}, {"size"},
+			{"explain", "http://a.test/held"}, {"explain", "http://a.test/waits"}, {"output"}, {"output", "--referrers"},
 		} {
 			code, out, errs := run(t, "", append(args, "--dir", dir)...)
 			if code != exitOK || out == "" {

@@ -2,8 +2,7 @@
 // filter will cost and lose.
 //
 // It owns the command's flags and the report as text and JSON. The arithmetic is
-// in package sizing. The package opens no crawl and connects to no server. For --dir, it
-// calls a LiveFunc of its caller.
+// in package sizing. The package opens no crawl and connects to no server.
 package size
 
 import (
@@ -25,7 +24,6 @@ import (
 
 // options are the flags of the command.
 type options struct {
-	dir       string
 	urls      human.Count
 	fpr       human.Rate
 	memory    human.Bytes
@@ -54,9 +52,8 @@ const (
 	defaultURLsPerHost = 100
 )
 
-// Command returns the command with its flags. With --dir, the command reports the filter
-// that the function look returns.
-func Command(look LiveFunc) *cobra.Command {
+// Command returns the command with its flags.
+func Command() *cobra.Command {
 	o := options{growth: true}
 	var plan sizing.Plan
 	command := &cobra.Command{
@@ -70,24 +67,16 @@ and the time that a polite crawl of them takes.`,
 		Example: `  crawler size --urls 1e9 --fpr '1 in 1000000'
   crawler size --urls 100M --memory 512MiB       which rate is that?
   crawler size --memory 2GiB --fpr 0.1%          how many URLs is that?
-  crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
-  crawler size --dir go.dev.crawl                how full is that one?`,
+  crawler size --urls 1e9 --lost 1000            lose at most 1000 of them`,
 		// Args also calls solve, because an error of Args counts as a fault of the command
 		// line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
-			switch err = cobra.NoArgs(cmd, args); {
-			case err != nil:
-			case o.dir != "":
-				err = checkLive(cmd.Flags())
-			default:
+			if err = cobra.NoArgs(cmd, args); err == nil {
 				plan, err = o.solve()
 			}
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.dir != "" {
-				return runLive(cmd, &o, look)
-			}
 			return run(cmd.OutOrStdout(), o, plan)
 		},
 	}
@@ -119,7 +108,6 @@ func (o *options) addTo(f *pflag.FlagSet) {
 		1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
 	restrict.Number(f, &o.workers, "workers", 1, "workers of the crawl", 1, math.MaxInt, count)
 	restrict.Number(f, &o.concurrency, "concurrency", 64, "hosts that one worker works on at once", 1, math.MaxInt, count)
-	f.StringVar(&o.dir, "dir", "", "look at the filter of the crawl in `DIR` instead, running or not")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
@@ -214,16 +202,11 @@ type report struct {
 // run prints the report.
 func run(out io.Writer, o options, plan sizing.Plan) error {
 	r := report{plan.Report(), fmt.Sprintf("BF.RESERVE crawl:seen %.4g %d NONSCALING", plan.FPR, plan.Filter.Keys), plan}
-	return o.print(out, r, r.text())
-}
-
-// print prints a report as JSON, or its text for people.
-func (o *options) print(out io.Writer, report any, text string) error {
 	if o.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return encoder.Encode(r)
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, r.text())
 	return err
 }

@@ -35,7 +35,7 @@ func rateRows(t *testing.T) (rows []string) {
 	for _, p := range []string{"5%", "1%", "0.1%", "1e-4", "1e-6", "1e-9"} {
 		r := reportOf(t, "--urls", "100M", "--fpr", p)
 		rows = append(rows, fmt.Sprintf("| %s | %d | %.2f | %s | %s | %s | %.1f |", p, r.Filter.Hashes, r.Filter.BitsPerURL,
-			human.IBytes(r.Filter.Bytes), human.Few(r.Filter.LostKeys), human.OneIn(r.Filter.LostShare), r.Redis.Even.BitsPerURL))
+			human.IBytes(r.Filter.Bytes), human.Few(r.Filter.LostKeys), human.OneIn(r.Filter.LostShare), r.Redis.BitsPerURL))
 	}
 	return rows
 }

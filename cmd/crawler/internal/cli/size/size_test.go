@@ -15,7 +15,7 @@ import (
 
 // command runs `crawler size` with args.
 func command(args ...string) (stdout string, err error) {
-	c := Command(nil)
+	c := Command()
 	var out strings.Builder
 	c.SetArgs(args)
 	c.SetOut(&out)
@@ -52,7 +52,8 @@ func TestReportText(t *testing.T) {
 		"In memory (one machine), growing",
 		"blocks               1,024 bits, k = 18",
 		"append-only file     248 bytes per new URL",
-		"Zipf, 1,000,000 hosts",
+		"used_memory          4.00 GiB, 34.36 bits per URL, if all hosts have equally many",
+		"one host             at most 86,400 pages a day",
 		"BF.RESERVE crawl:seen 1e-06 1000000000 NONSCALING",
 		"Go map of 16-byte fingerprints",
 		"A queue of 50,000,000 URLs of 80 bytes",
@@ -91,9 +92,9 @@ func TestJSON(t *testing.T) {
 
 func TestQueueCounts(t *testing.T) {
 	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
-	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Zipf.Bytes+want {
+	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Bytes+want {
 		t.Errorf("queue %+v, used_memory %d; want used_memory to be %d of the filter + %d of the queue",
-			r.Queue, r.Redis.UsedMemory, r.Redis.Zipf.Bytes, want)
+			r.Queue, r.Redis.UsedMemory, r.Redis.Bytes, want)
 	}
 	if q := r.Queue; q.Disk.Least == 0 || q.Disk.Most < q.Disk.Least || q.Exact.Least == 0 || q.Exact.Most < q.Exact.Least {
 		t.Errorf("queue on disk %+v, in Postgres %+v; want 0 < Least <= Most in both", q.Disk, q.Exact)

@@ -77,19 +77,16 @@ func (r report) writeRedis(b *strings.Builder) {
 		{"segments", fmt.Sprintf("%d a partition, %s bytes each; an allocation of %s",
 			x.Segments.Count, human.Commas(x.Segments.Bytes), human.IBytes(x.Segments.Allocated))},
 		{"append-only file", fmt.Sprintf("%.0f bytes per new URL", x.AOFPerURL)},
+		{"used_memory", fmt.Sprintf("%s, %.2f bits per URL, if all hosts have equally many", human.IBytes(x.Bytes), x.BitsPerURL)},
+		{"p when full", human.OneIn(x.FPR)},
 	})
-	t := newTable("load", "used_memory", "bits per URL", "keys", "layers", "p when full")
-	t.row("even", human.IBytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), human.Commas(x.Even.Segments),
-		x.Even.MaxLayers, human.OneIn(x.Even.FPR))
-	t.row(fmt.Sprintf("Zipf, %s", human.Plural(r.Time.Hosts, "host")), human.IBytes(x.Zipf.Bytes),
-		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), human.Commas(x.Zipf.Segments), x.Zipf.MaxLayers, human.OneIn(x.Zipf.FPR))
-	t.writeTo(b, 0)
-	with := "Up to"
+	what := "That is"
 	if r.Queue != nil {
-		with = "With the queue up to"
+		what = "With the queue"
 	}
 	fmt.Fprintf(b, "  %s %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
-		with, human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
+		what, human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
+	b.WriteString("  With hosts of very different sizes, the filter takes two to three times as much.\n")
 	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
 	for _, block := range x.Blocks {
 		blocks.row(human.Commas(uint64(block.Bits))+" bits", block.Hashes,
@@ -134,7 +131,7 @@ func (r report) writeTime(b *strings.Builder) {
 	facts(b, [][2]string{
 		{"rate", fmt.Sprintf("%.4g pages/s", x.PagesPerSecond)},
 		{"hosts of equal size", "at least " + days(x.Even)},
-		{"sizes after Zipf", fmt.Sprintf("at least %s (the largest host has %s)", days(x.Zipf), human.Plural(x.LargestHost, "URL"))},
+		{"one host", fmt.Sprintf("at most %s pages a day", human.Few(86_400/max(r.plan.Delay, r.plan.Latency).Seconds()))},
 	})
 }
 
