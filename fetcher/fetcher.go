@@ -8,7 +8,7 @@
 // files (record).
 //
 // A gate is a place at which a request waits, or at which its URL is finished without a
-// request. A page passes 16 gates, in this order; docs/design/worker.md explains them, and
+// request. A page passes 17 gates, in this order; docs/design/worker.md explains them, and
 // says which gates other requests pass:
 //
 //	 1  acquire         fetcher/fetcher.go    room for another host
@@ -17,18 +17,19 @@
 //	 4  access          fetcher/robots.go     robots.txt; if it is unknown, it is requested
 //	 5  turn            fetcher/turn.go       the host's delay and back-off; a lease that lasts
 //	 6  takeListing     fetcher/sitemaps.go   one sitemap of the host at a time
-//	 7  begin           fetcher/turn.go       visits of the host that are not completed
-//	 8  begin           fetcher/turn.go       requests to the host under way
-//	 9  takeSlot        fetcher/slot.go       a slot, or a late slot, for the host
-//	10  await           fetcher/pause.go      no pause, no backlog of store or memory, pages left
-//	11  pay             fetcher/turn.go       a share of the worker's rate
-//	12  awaitBandwidth  fetcher/bandwidth.go  a share of the worker's bandwidth
-//	13  CheckPort       fetcher/get/port.go   a port that belongs to the web
-//	14  permitted       fetcher/get/dial.go   the name's addresses, and the address guard
-//	15  reserve         fetcher/turn.go       the delay since the previous request was written
-//	16  permit          fetcher/turn.go       at the write: no stop, no lost lease, no back-off
+//	 7  takePage        fetcher/pages.go      pages left, beside those that visits under way may become
+//	 8  begin           fetcher/turn.go       visits of the host that are not completed
+//	 9  begin           fetcher/turn.go       requests to the host under way
+//	10  takeSlot        fetcher/slot.go       a slot, or a late slot, for the host
+//	11  await           fetcher/pause.go      no pause, no backlog of store or memory, pages left
+//	12  pay             fetcher/turn.go       a share of the worker's rate
+//	13  awaitBandwidth  fetcher/bandwidth.go  a share of the worker's bandwidth
+//	14  CheckPort       fetcher/get/port.go   a port that belongs to the web
+//	15  permitted       fetcher/get/dial.go   the name's addresses, and the address guard
+//	16  reserve         fetcher/turn.go       the delay since the previous request was written
+//	17  permit          fetcher/turn.go       at the write: no stop, no lost lease, no back-off
 //
-// Behind gates 10 and 12, gate 5 is asked again. The last time counts as the start.
+// Behind gates 11 and 13, gate 5 is asked again. The last time counts as the start.
 package fetcher
 
 import (
@@ -210,6 +211,7 @@ type Crawl struct {
 	bandwidth *bandwidth     // nil means no limit
 	roster    roster
 	barrier   barrier
+	pages     pages
 	backlog   backlog
 	ruleBook  ruleBook
 
@@ -269,6 +271,7 @@ func New(config Config) (*Crawl, error) {
 		backlog:  newBacklog(config.Memory),
 		ruleBook: newRuleBook(config.Memory),
 		roster:   newRoster(),
+		pages:    newPages(),
 		slots:    newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:     make(chan struct{}, 1),

@@ -278,8 +278,13 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	if err != nil {
 		return err
 	}
+	if err := h.takePage(stop); err != nil {
+		doneReading()
+		return err
+	}
 	end, err := h.begin(stop, h.turn(maxPark))
 	if err != nil {
+		h.pages.free()
 		doneReading()
 		return err
 	}
@@ -291,6 +296,7 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	began := make(chan struct{})
 	h.visits.Go(func() {
 		defer doneReading()
+		defer h.pages.free()
 		h.visit(item, url, private, delay, began, end)
 	})
 	if delay > 0 {

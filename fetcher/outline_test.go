@@ -94,7 +94,7 @@ func TestOrderOfGates(t *testing.T) {
 	}{
 		{"fetcher/fetcher.go", "acquire", []string{"sleep", "Lease", "start"}},
 		{"fetcher/hold.go", "step", []string{"dead", "access", "turn", "startVisit"}},
-		{"fetcher/hold.go", "startVisit", []string{"takeListing", "begin", "visit"}},
+		{"fetcher/hold.go", "startVisit", []string{"takeListing", "takePage", "begin", "visit"}},
 		{"fetcher/turn.go", "takeTurn", []string{"takeSlot", "await", "next", "pay"}},
 		{"fetcher/turn.go", "pay", []string{"Reserve", "awaitBandwidth"}},
 		{"fetcher/get/request.go", "Get", []string{"build", "Started", "exchange"}},

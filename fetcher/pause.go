@@ -67,20 +67,13 @@ func (h *holding) await(stop context.Context) (waited bool, err error) {
 		}
 		waited = true
 	}
-	if h.cfg.Policy().MaxPages == 0 || frontier.IsCheck(h.lease.Host) {
+	if frontier.IsCheck(h.lease.Host) {
 		return waited, nil
 	}
-	reached := false
-	err = h.whileUnavailable(stop, func() (err error) {
-		reached, err = h.cfg.Store.LimitReached(stop, h.cfg.Policy().MaxPages)
-		return err
-	})
+	reached, err := h.limitReached(stop, 0)
 	if err == nil && !reached {
 		return waited, nil
 	}
 	h.dropSlot()
-	if err != nil && stop.Err() == nil {
-		return waited, h.storeFailed(err)
-	}
 	return waited, errStop
 }

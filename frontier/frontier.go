@@ -43,7 +43,8 @@ type Store interface {
 	Lease(ctx context.Context, request LeaseRequest) (Grant, error)
 	// LimitReached reports whether no more requests may start because the crawl has maxPages
 	// pages; 0 means no limit. A worker calls it before each request, because a store that several workers
-	// share leases more items than maxPages permits. The number of pages can be up to 1 s old.
+	// share leases more items than maxPages permits. The number of pages can be up to 1 s old,
+	// but it includes the pages that were completed through this Store before the call.
 	// LimitReached is cheap, and always false, if leased items count towards LeaseRequest.MaxPages.
 	LimitReached(ctx context.Context, maxPages uint64) (bool, error)
 

@@ -19,12 +19,65 @@ import (
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
+// TestMaxPagesOfShared: a worker that has a crawl in Redis for itself requests and counts exactly as many
+// pages as --max-pages permits, from many hosts at once, also in later runs with a higher limit.
+func TestMaxPagesOfShared(t *testing.T) {
+	t.Parallel()
+	const hosts, pages = 8, 50
+	var asked atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		time.Sleep(10 * time.Millisecond) // so that requests overlap
+		w.Header().Set("Content-Type", "text/html")
+		for n := range pages {
+			fmt.Fprintf(w, `<a href="/%d">x</a>`, n)
+		}
+	}))
+	t.Cleanup(site.Close)
+	temp := t.TempDir()
+	at := []string{"--redis", servers.Redis(t, servers.RedisOptions{}).URL(), "--name", "x", "--dir", filepath.Join(temp, "w")}
+	for _, limit := range []int32{1, 2, 60, 61, 200} {
+		args := append([]string{"crawl", "--urls", "10000", "--partitions", "4", "--delay", "0", "--latency-factor", "0",
+			"--scope", "any", "--robots", "ignore", "--host-concurrency", "4", "--connect-to", "*.test=" + site.Listener.Addr().String(),
+			"--max-pages", fmt.Sprint(limit)}, at...)
+		for h := range hosts {
+			args = append(args, fmt.Sprintf("http://h%d.test/", h))
+		}
+		cmd := exec.Command("crawler", args...)
+		cmd.Env = append(os.Environ(), "HOME="+temp)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--max-pages is reached") {
+			t.Fatalf("limit %d: %v: %s", limit, err, out)
+		}
+		counted := crawledPages(t, temp, at)
+		if counted != int(limit) || asked.Load() != limit {
+			t.Errorf("limit %d: %d pages after %d requests", limit, counted, asked.Load())
+		}
+	}
+}
+
+// crawledPages returns the number of pages in the status of a crawl. The argument at has the flags that name
+// the crawl.
+func crawledPages(t *testing.T, home string, at []string) int {
+	t.Helper()
+	cmd := exec.Command("crawler", append([]string{"status", "--json"}, at...)...)
+	cmd.Env = append(os.Environ(), "HOME="+home)
+	out, err := cmd.Output()
+	var status struct{ Stats struct{ Pages int } }
+	if err == nil {
+		err = json.Unmarshal(out, &status)
+	}
+	if err != nil {
+		t.Fatalf("status --json: %v: %s", err, out)
+	}
+	return status.Stats.Pages
+}
+
 // TestMaxPagesOfKilledWorker kills one of three workers of a crawl in Redis shortly before --max-pages is
 // reached. The others end with few pages more: they hold leases of many more. The books stay correct, and
 // workers with a higher limit go on.
 func TestMaxPagesOfKilledWorker(t *testing.T) {
 	t.Parallel()
-	const hosts, pages, workers, limit, most = 8, 200, 3, 60, 36
+	const hosts, pages, workers, limit, most = 8, 200, 3, 60, 24
 	var asked atomic.Int32
 	near := make(chan struct{})
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,19 +132,12 @@ func TestMaxPagesOfKilledWorker(t *testing.T) {
 			})
 		}
 		running.Wait()
-		show := func(flag string) ([]byte, error) {
-			return exec.Command("crawler", slices.Concat([]string{"status", flag, "--dir", temp}, named)...).Output()
-		}
-		if out, err := show("--audit"); err != nil {
+		audit := exec.Command("crawler", append([]string{"status", "--audit", "--dir", temp}, named...)...)
+		if out, err := audit.Output(); err != nil {
 			t.Errorf("status --audit: %v: %s", err, out)
 		}
-		out, err := show("--json")
-		var status struct{ Stats struct{ Pages int } }
-		if err == nil {
-			err = json.Unmarshal(out, &status)
-		}
-		if err != nil || status.Stats.Pages < maxPages || status.Stats.Pages > maxPages+most {
-			t.Errorf("%d pages with limit %d (%v), want at most %d more", status.Stats.Pages, maxPages, err, most)
+		if got := crawledPages(t, temp, append(named, "--dir", temp)); got < maxPages || got > maxPages+most {
+			t.Errorf("%d pages with limit %d, want at most %d more", got, maxPages, most)
 		}
 	}
 	crew("first", limit, near)

@@ -41,6 +41,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 		return err
 	}
 	defer c.end()
+	defer s.countPages(done)
 	switch {
 	case h.state().ended && len(c.todo) == 0:
 		return nil // a repeat: the first call completed all of them

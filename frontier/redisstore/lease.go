@@ -19,7 +19,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	counting   sync.Mutex // held during LimitReached, so that callers share a reading
+	completed  atomic.Uint64 // pages in calls of Complete that have returned
+	counting   sync.Mutex    // held during LimitReached, so that callers share a reading
 	// durable is the time from the answer to a write until the write is certainly on the
 	// node's disk, if the node has not restarted. Nodes sync their log every second.
 	durable time.Duration

@@ -20,6 +20,7 @@ type totals struct {
 	noted                 uint64          // notes in outboxes
 	ended                 uint64          // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
+	completed             uint64 // Store.completed at that time
 }
 
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
@@ -37,7 +38,7 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 }
 
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
-	sum := totals{at: s.now()}
+	sum := totals{at: s.now(), completed: s.completed.Load()}
 	replies, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.SliceCmd {
 		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox,
 			fieldChecksQueued, fieldChecksLeased)
@@ -119,7 +120,8 @@ const (
 )
 
 // LimitReached implements frontier.Store. It uses a count of pages that was read after the call, or
-// one that is younger than pagesAge and than pageTime for each page that was left to the limit.
+// one that is younger than pagesAge and than pageTime for each page that was left to the limit. To the
+// latter it adds the pages that this Store has completed since.
 func (s *Store) LimitReached(ctx context.Context, maxPages uint64) (bool, error) {
 	if maxPages == 0 {
 		return false, nil
@@ -128,13 +130,27 @@ func (s *Store) LimitReached(ctx context.Context, maxPages uint64) (bool, error)
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	if last := s.lastTotals.Load(); last != nil && s.cfg.Now == nil {
-		left := min(maxPages-min(last.pages, maxPages), uint64(pagesAge/pageTime))
-		if last.at.After(asked) || s.now().Sub(last.at) < pageTime*time.Duration(left) {
-			return left == 0, nil
+		if last.at.After(asked) {
+			return last.pages >= maxPages, nil
+		}
+		pages := last.pages + s.completed.Load() - last.completed
+		left := min(maxPages-min(pages, maxPages), uint64(pagesAge/pageTime))
+		if s.now().Sub(last.at) < pageTime*time.Duration(left) {
+			return false, nil
 		}
 	}
 	sum, err := s.readTotals(ctx)
 	return sum.pages >= maxPages, err
+}
+
+// countPages counts the pages of a call of Complete that returns, even if it has failed: too high a count
+// only makes LimitReached read a new one.
+func (s *Store) countPages(done []frontier.Completion) {
+	for i := range done {
+		if done[i].Disposition == frontier.Finish && done[i].Page {
+			s.completed.Add(1)
+		}
+	}
 }
 
 // lendAtLimit leases hosts when MaxPages is reached: those of checks, and repeats.

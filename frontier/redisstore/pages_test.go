@@ -132,6 +132,33 @@ func TestPagesAreCountedAnew(t *testing.T) {
 	}
 }
 
+// TestOwnPagesCount: the pages that a store has completed since the last count are added to it.
+func TestOwnPagesCount(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	mustAdd(t, s, testPages("a.test", 0, 3))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) < 2 {
+		t.Fatalf("%+v, %v, want a lease of two items or more", grant, err)
+	}
+	l := grant.Leases[0]
+	noPage := finish(l.Items[1])
+	noPage.Outcome, noPage.Page = frontier.Robots, false
+	if err := s.Complete(t.Context(), l.ID, []frontier.Completion{finish(l.Items[0]), noPage}, frontier.HostUpdate{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.completed.Load(); got != 1 {
+		t.Errorf("%d completed pages are counted, want 1", got)
+	}
+	const limit = 2 * uint64(pagesAge/pageTime) // so that a count is used for as long as possible
+	s.lastTotals.Store(&totals{at: time.Now(), completed: s.completed.Load()})
+	s.completed.Add(limit)
+	if reached, err := s.LimitReached(t.Context(), limit); err != nil || reached || s.lastTotals.Load().pages != 1 {
+		t.Errorf("LimitReached = %t, %v, with a count of %d pages, want false, and a new count: 1",
+			reached, err, s.lastTotals.Load().pages)
+	}
+}
+
 // fetchAll leases items and completes them as pages, one after the other, until the limit is reached.
 func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	for {
