@@ -169,10 +169,10 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 
 // exactOf returns the part of a report about exact URLs, or nil if the crawl has none.
 func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
-	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
+	if keys == nil && stats.Recovered+stats.Promoted == 0 {
 		return nil
 	}
-	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
+	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted}
 }
 
 // Promises returns an error if the sums of the counters are wrong (see frontier.Books), or

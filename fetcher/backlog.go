@@ -48,6 +48,13 @@ func (b *backlog) change(bytes int64, waiting int) {
 	b.set(b.bytes > b.most || b.waiting > maxWaiting)
 }
 
+// isFull reports whether the pages that wait for the store prevent requests.
+func (b *backlog) isFull() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes > b.most
+}
+
 // grow adds n bytes to a share, as budget.Share.Grow does. If it must wait, it counts as a visit
 // that waits for memory.
 func (b *backlog) grow(ctx context.Context, share *budget.Share, n int64) error {

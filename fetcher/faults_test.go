@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -318,9 +320,19 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			return frontiertest.Fault{}
 		})
 		cfg.OnRefused = func(fetcher.Refused) {}
-		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
-			t.Fatalf("Run ended with %q, %v", end, err)
+		var log logLines
+		cfg.Logger = log.logger()
+		c := w.worker(cfg)
+		wait := inBackground(t, c)
+		time.Sleep(9 * time.Minute)
+		if p := c.Progress(); !p.StoreFull || p.StoreWaiting == 0 {
+			t.Errorf("during the outage: StoreFull %t, %d pages wait; want true and some", p.StoreFull, p.StoreWaiting)
 		}
+		wait()
+		if c.Progress().StoreFull {
+			t.Error("StoreFull is true at the end")
+		}
+		log.wants(t, map[string]int{`msg="store unavailable"`: 1, `no request starts until the store answers`: 1, `msg="store answers again"`: 1})
 		w.balanced()
 		early := 0
 		for _, c := range w.wire.log() {
@@ -333,6 +345,62 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages were requested in the first 9 minutes of the outage, want %d to %d", early, least, most)
 		}
+	})
+}
+
+// partAway is a store that cannot complete some items for a while.
+type partAway struct {
+	*frontiertest.Memory
+	affected map[bloomstore.Fingerprint]bool
+	away     func() bool
+}
+
+func (s *partAway) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	hit := slices.ContainsFunc(done, func(c frontier.Completion) bool { return s.affected[c.Item] })
+	if hit && s.away() {
+		return fmt.Errorf("exact set: %w", frontier.ErrUnavailable)
+	}
+	return s.Memory.Complete(ctx, id, done, update)
+}
+
+// TestStorePartAway: while the store cannot complete the items of one host, for much longer than a lease,
+// these pages wait. All other hosts go on, no page is requested twice, and the outage is logged once.
+func TestStorePartAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pagesOfHost = 60
+		w := newWorld(t, pages(nil))
+		cfg := w.config()
+		var log logLines
+		cfg.Logger = log.logger()
+		begun := time.Now()
+		store := &partAway{w.store, map[bloomstore.Fingerprint]bool{}, func() bool { return time.Since(begun) < 20*time.Minute }}
+		cfg.Store = store
+		c := w.worker(cfg)
+		var seeds []string
+		for i := range pagesOfHost {
+			url := fmt.Sprintf("http://part.test/%d", i)
+			store.affected[w.store.Hasher().Fingerprint(url)] = true
+			seeds = append(seeds, url, fmt.Sprintf("http://other.test/%d", i), fmt.Sprintf("http://more.test/%d", i))
+		}
+		w.seed(c, seeds...)
+		wait := inBackground(t, c)
+		time.Sleep(19 * time.Minute)
+		stats, err := w.store.Stats(t.Context())
+		if err != nil || stats.Done+stats.Failed != 2*pagesOfHost {
+			t.Errorf("%d items are finished during the outage (%v), want the %d of the other hosts", stats.Done+stats.Failed, err, 2*pagesOfHost)
+		}
+		if p := c.Progress(); p.StoreWaiting == 0 || p.StoreFull || p.LeasesLost > 0 {
+			t.Errorf("during the outage %d pages wait, StoreFull %t, %d leases are lost; want some, false and 0", p.StoreWaiting, p.StoreFull, p.LeasesLost)
+		}
+		wait()
+		w.balanced()
+		times := map[string]int{}
+		for _, call := range w.wire.log() {
+			if times[call.url]++; times[call.url] > 1 && !call.robots() {
+				t.Errorf("%s was requested %d times", call.url, times[call.url])
+			}
+		}
+		log.wants(t, map[string]int{`msg="store unavailable"`: 1, `msg="store answers again"`: 1})
 	})
 }
 

@@ -238,6 +238,8 @@ type Crawl struct {
 	ran   atomic.Bool // Run was called
 
 	storeAway, storeFull, machineDown outage
+	backlogFull                       outage                 // the backlog has been full while the store was away
+	awaitingStore                     atomic.Int64           // calls that wait until the store is available
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
 	machineCause                      atomic.Pointer[string] // why the last host that entered awaitMachine waits
 }

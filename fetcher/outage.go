@@ -33,7 +33,8 @@ func (o *outage) end(now time.Time) (lasted time.Duration, was bool) {
 	return now.Sub(time.Unix(0, began)).Round(time.Millisecond), began != 0
 }
 
-// noteStore logs that the store is unavailable, or that it is available again.
+// noteStore logs that the store is unavailable, or that it is available again. While calls wait for it,
+// it is unavailable, even if another call succeeds: a part of it may be away, such as the exact set.
 func (c *Crawl) noteStore(err error) {
 	now := time.Now()
 	switch {
@@ -41,7 +42,11 @@ func (c *Crawl) noteStore(err error) {
 		if c.storeAway.begin(now) {
 			c.cfg.Logger.Warn("store unavailable", slog.Any("err", err))
 		}
-	case err == nil:
+		if c.backlog.isFull() && c.backlogFull.begin(now) {
+			c.cfg.Logger.Warn("no request starts until the store answers: the pages that wait for it fill their memory")
+		}
+	case err == nil && c.awaitingStore.Load() == 0:
+		c.backlogFull.end(now)
 		if lasted, was := c.storeAway.end(now); was {
 			c.cfg.Logger.Info("store answers again", slog.Duration("after", lasted))
 		}
@@ -170,10 +175,19 @@ func (b *backoff) next() time.Duration {
 
 // whileUnavailable repeats a call until the store is available, or ctx ends.
 func (c *Crawl) whileUnavailable(ctx context.Context, call func() error) error {
+	waits := false
 	for outage := (backoff{}); ; pause(ctx, outage.next()) {
 		err := call()
 		if !errors.Is(err, frontier.ErrUnavailable) || ctx.Err() != nil {
+			if waits {
+				c.awaitingStore.Add(-1)
+				c.noteStore(err)
+			}
 			return err
+		}
+		if !waits {
+			waits = true
+			c.awaitingStore.Add(1)
 		}
 		c.noteStore(err)
 	}

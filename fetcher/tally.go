@@ -275,6 +275,8 @@ type Progress struct {
 	// ShortMemory reports that Config.Scarce returned Memory, so that no more hosts
 	// are leased.
 	ShortMemory bool `json:"short_memory,omitempty"`
+	// StoreFull reports that no request starts, because the pages of StoreWaiting fill their memory.
+	StoreFull bool `json:"store_full,omitempty"`
 }
 
 // progressJSON is the form of Progress in JSON, with durations in seconds.
@@ -312,7 +314,7 @@ func (c *Crawl) Progress() Progress {
 	last := c.tally.last
 	c.tally.mu.Unlock()
 	return Progress{
-		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(),
+		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(), StoreFull: c.backlog.isFull(),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Held: int(held), Parked: int(min(max(held-c.ready.Load()-int64(late), 0), held-int64(late))), Slots: slots, Asking: asking, Late: late,

@@ -239,10 +239,6 @@ type Completion struct {
 	// Bytes is about how much memory the completion holds, with its links and what Record
 	// writes. A store uses it to bound what it commits at once. It is optional.
 	Bytes int64
-	// Unconfirmed reports that the item is finished, but the exact set (package exact) was
-	// unreachable and has not learnt this. In the step that completes the item, the store
-	// writes a note, which the set receives later (exact.NoteStore).
-	Unconfirmed bool
 	// Record writes the record of a finished item to the store's Output. The store
 	// calls it at most once for each completion, after the verdicts on the links are
 	// known and before the completion takes effect. Calls do not overlap. An error
@@ -260,11 +256,10 @@ type Completion struct {
 }
 
 // LinkCounts counts the links of one page: Found = Added + Seen + Refused.
-// Deferred links are not counted.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
 
 // Count adds the given number of links to the counter of their answer and to Found.
-// It ignores links with the answer Deferred.
+// It ignores links without an answer.
 func (n *LinkCounts) Count(answer Answer, links uint64) {
 	switch answer {
 	case Added:

@@ -107,7 +107,7 @@ func (c Class) String() string {
 // Decision is what an exact set beside the store has decided about an offer
 // (package exact). With New, Promoted or Again, the store adds the URL to the
 // filter, but the filter does not decide about the URL. Only a store that is an
-// exact.NoteStore understands a Decision other than Undecided.
+// exact.Queue understands a Decision other than Undecided.
 type Decision uint8
 
 const (
@@ -125,10 +125,6 @@ const (
 	// the URL (the time for which a finished URL counts as seen) is over, or the store
 	// lost the item of the URL. The item is queued in Offer.Round.
 	Again
-	// Later means that the set was unreachable. It is allowed in Completion.Links
-	// only: the step that completes the page writes a note for the set
-	// (exact.NoteStore). Add returns an error for it.
-	Later
 )
 
 // PromotedRound is the first round of an exact URL that might have been a bulk URL
@@ -148,10 +144,9 @@ type Verdict struct {
 type Answer uint8
 
 const (
-	Seen     Answer = iota + 1 // the URL is known, or the filter erred
-	Added                      // the URL is new, and this call queued it
-	Refused                    // the URL is neither queued nor remembered
-	Deferred                   // the exact set decides later; not counted in Books
+	Seen    Answer = iota + 1 // the URL is known, or the filter erred
+	Added                     // the URL is new, and this call queued it
+	Refused                   // the URL is neither queued nor remembered
 )
 
 // String returns the answer as one lower-case word.
@@ -163,8 +158,6 @@ func (a Answer) String() string {
 		return "added"
 	case Refused:
 		return "refused"
-	case Deferred:
-		return "deferred"
 	}
 	return fmt.Sprintf("Answer(%d)", uint8(a))
 }

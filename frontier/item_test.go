@@ -11,7 +11,7 @@ import (
 // TestAnswerWords: String returns a word for each answer, which other processes and logs use
 // instead of the number. The zero value is not an answer.
 func TestAnswerWords(t *testing.T) {
-	for answer, want := range map[Answer]string{Seen: "seen", Added: "added", Refused: "refused", Deferred: "deferred", 0: "Answer(0)"} {
+	for answer, want := range map[Answer]string{Seen: "seen", Added: "added", Refused: "refused", 0: "Answer(0)"} {
 		if got := answer.String(); got != want {
 			t.Errorf("Answer(%d) is %q, want %q", uint8(answer), got, want)
 		}
@@ -54,10 +54,10 @@ func TestItemOfOffer(t *testing.T) {
 }
 
 // TestLinkCountsAddUp: Count counts each link in the counter of its answer, and Found
-// is the sum of these counters. Deferred links are not counted.
+// is the sum of these counters.
 func TestLinkCountsAddUp(t *testing.T) {
 	var n LinkCounts
-	for answer, links := range map[Answer]uint64{Added: 1, Seen: 20, Refused: 300, Deferred: 4000, 0: 50000} {
+	for answer, links := range map[Answer]uint64{Added: 1, Seen: 20, Refused: 300, 0: 50000} {
 		n.Count(answer, links)
 		n.Count(answer, links)
 	}

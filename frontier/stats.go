@@ -68,9 +68,6 @@ type Stats struct {
 	// might have been bulk items before. They are queued in a round greater than 0.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
-	// Outbox counts the notes that wait until the exact set (package exact) can be reached.
-	// Links in such notes are not counted in Books yet.
-	Outbox uint64 `json:"outbox,omitempty"`
 	// MissingRecords is the number of Records that are missing from the files, if
 	// the user has accepted this loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`

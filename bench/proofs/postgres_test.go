@@ -78,7 +78,7 @@ func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
 }
 
 // reconciled is the output of `crawler reconcile --json`.
-type reconciled struct{ Notes, Offered, Added, Refused uint64 }
+type reconciled struct{ Offered, Added, Refused uint64 }
 
 func (r *exactCrawl) reconcile() (done reconciled) {
 	r.t.Helper()

@@ -120,7 +120,6 @@ var (
 	recovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
 	promoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
 	notTaken     = counter("data_not_taken_total", "finished pages whose fields and text were not taken, with the runs of earlier processes in this directory", "reason")
-	outbox       = gauge("outbox", "notes that wait for Postgres")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
 	relaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
@@ -184,7 +183,7 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 		{pages, stats.Pages}, {retries, stats.Retries}, {records, stats.Records}, {hosts, stats.Hosts},
 		{keys, stats.Filter.Keys}, {capacity, stats.Filter.Capacity}, {layers, uint64(stats.Filter.Layers)},
 		{bytes, stats.Filter.Bytes}, {recovered, stats.Recovered},
-		{promoted, stats.Promoted}, {outbox, stats.Outbox},
+		{promoted, stats.Promoted},
 	} {
 		send(of.family, float64(of.value))
 	}

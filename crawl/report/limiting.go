@@ -68,6 +68,7 @@ const busyCPU = 0.9
 //   - empty: nothing is queued or leased.
 //   - machine: the proxy or the name server of this machine does not answer, or the
 //     machine has no descriptor or port left.
+//   - store: the pages that wait for the store fill their memory, so that no request starts.
 //   - memory: the worker leases no more hosts, to stay within --memory.
 //   - rate, bandwidth: a request waits for --rate or --bandwidth.
 //   - cpu: the process uses 90 % of all cores or more.
@@ -96,6 +97,8 @@ func (g Gauges) Kind() Kind {
 		return Empty
 	case g.Worker.Down != "":
 		return Machine
+	case g.Worker.StoreFull:
+		return Store
 	case g.Worker.ShortMemory:
 		return Memory
 	case g.Worker.RateWaiting > 0:
@@ -237,6 +240,9 @@ func (f Factor) Words() string {
 	case Store:
 		if g.Silent > 0 {
 			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), human.Span(g.Silent))
+		}
+		if g.Worker.StoreFull {
+			return fmt.Sprintf("store: %s for it, and no request starts before", waitText(g.Worker.StoreWaiting, "page"))
 		}
 		return fmt.Sprintf("store: %s for it", waitText(g.Worker.StoreWaiting, "page"))
 	case Robots:

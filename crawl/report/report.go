@@ -124,7 +124,6 @@ type Exact struct {
 	// been bulk URLs before.
 	Recovered uint64 `json:"recovered"`
 	Promoted  uint64 `json:"promoted"`
-	Outbox    uint64 `json:"outbox"` // notes in Redis that wait for Postgres
 }
 
 // ExactKeys counts the keys of an exact set in Postgres.

@@ -163,9 +163,6 @@ func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 		}
 		fact(b, "exact", words)
 	}
-	if e.Outbox > 0 {
-		fact(b, "outbox", human.Commas(e.Outbox)+" to be brought to Postgres")
-	}
 	words := human.Plural(e.Recovered, "false positive")
 	if k := e.Keys; k != nil && k.total() > 0 {
 		words += fmt.Sprintf(" (%.2g of the keys)", float64(e.Recovered)/float64(k.total()))

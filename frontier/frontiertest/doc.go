@@ -51,14 +51,11 @@
 //     deliveries. The blobs of their hosts are removed, but a store may keep the blob of a
 //     leased host. Due times do not change. Stats.Retries counts completions with the
 //     disposition Retry, and not the items that Control.Retry queues.
-//   - Decisions, for an exact.NoteStore. A URL waits while it is queued or leased. If a
+//   - Decisions, for an exact.Queue. A URL waits while it is queued or leased. If a
 //     URL that waits is offered as New, Promoted or Again, the answer is Seen. A
 //     Promoted item that the filter claims to contain is queued in
 //     frontier.PromotedRound if the offer has round 0. Retry skips a failed item whose
 //     URL waits again.
-//   - Notes, for an exact.NoteStore. A link with the decision Later is not added, but
-//     stored as an exact.Note. The note contains the item of the offer, but not the
-//     Delay. Grant.Empty is false while there are notes.
 //   - Books. Every counter is exact at any moment, except Delayed, which can include
 //     items whose delay has ended since the last call.
 //

@@ -316,7 +316,7 @@ func counters(stats frontier.Stats) counts {
 	named := counts{
 		"found": stats.Found, "added": stats.Added, "seen": stats.Seen, "queued": stats.Queued, "leased": stats.Leased,
 		"done": stats.Done, "failed": stats.Failed, "pages": stats.Pages, "retries": stats.Retries, "records": stats.Records,
-		"hosts": stats.Hosts, "outbox": stats.Outbox, "delayed": stats.Delayed, "recovered": stats.Recovered,
+		"hosts": stats.Hosts, "delayed": stats.Delayed, "recovered": stats.Recovered,
 		"promoted": stats.Promoted, "repeats": stats.Repeats,
 	}
 	for reason, n := range stats.Refused {

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -26,7 +24,6 @@ type ledger struct {
 	lost          []*ledgerLease                    // the last 10 leases that ended or expired
 	admitted      map[string]bool
 	stats         frontier.Stats // without Delayed, Hosts and Filter
-	notes         []exact.Note
 	seq           int
 }
 
@@ -87,10 +84,6 @@ func (g *ledger) offer(offers []frontier.Offer, now time.Time) []frontier.Verdic
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
 		verdicts[i] = g.offerOne(offer, now)
-		if verdicts[i].Answer == frontier.Deferred {
-			g.notes = append(g.notes, exact.Note{Item: itemOf(offer)})
-			continue
-		}
 		g.stats.Found++
 		switch verdicts[i].Answer {
 		case frontier.Added:
@@ -111,8 +104,6 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
 	case len(offer.URL) > frontier.MaxURLBytes:
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
-	case offer.Decision == frontier.Later:
-		return frontier.Verdict{Answer: frontier.Deferred}
 	case g.urls[offer.URL] != nil:
 		return frontier.Verdict{Answer: frontier.Seen}
 	}
@@ -309,11 +300,11 @@ func (g *ledger) repeated(h *ledgerLease, l frontier.Lease, now time.Time) {
 // checkRest checks the fields of a grant other than Leases.
 func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) {
 	exhausted := g.allowance(request.MaxPages) == 0
-	empty := g.stats.Queued+g.stats.Leased == 0 && len(g.notes) == 0
+	empty := g.stats.Queued+g.stats.Leased == 0
 	mustLimit := exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs)
 	g.Require(grant.Paused == g.stats.Paused, "Grant.Paused is %t, want %t", grant.Paused, g.stats.Paused)
 	g.Require(grant.Empty == empty,
-		"Grant.Empty is %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
+		"Grant.Empty is %t with %d queued, %d leased", grant.Empty, g.stats.Queued, g.stats.Leased)
 	g.Require((exhausted || !grant.Limited) && (grant.Limited || !mustLimit),
 		"Grant.Limited is %t with %d pages, %d leased, limit %d",
 		grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
@@ -451,11 +442,6 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 	}
 	if c.Page {
 		g.stats.Pages++
-	}
-	if c.Unconfirmed {
-		note := exact.Note{Item: k.item, Outcome: c.Outcome, Status: c.Status}
-		note.Item.Fingerprint = bloomstore.Fingerprint{}
-		g.notes = append(g.notes, note)
 	}
 }
 

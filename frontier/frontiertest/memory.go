@@ -3,7 +3,6 @@ package frontiertest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -48,8 +47,6 @@ type Memory struct {
 	stats    frontier.Stats                    // without the fields that counters computes
 	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
 	past     []*entry                          // finished entries that a later offer of their URL replaced
-	outbox   []exact.Note                      // in order
-	told     uint64                            // number of notes that were delivered and removed
 	hosts    map[string]*host                  // every host that ever had an entry
 	leases   map[frontier.LeaseID]*lease       // also leases that have ended, until their deadline
 	admitted map[string]bool                   // scope keys
@@ -57,10 +54,7 @@ type Memory struct {
 	seq      uint64                            // of the last entry
 }
 
-var (
-	_ Crawl           = (*Memory)(nil)
-	_ exact.NoteStore = (*Memory)(nil)
-)
+var _ exact.Queue = (*Memory)(nil)
 
 // entry is one URL that was added.
 type entry struct {
@@ -110,9 +104,6 @@ func (m *Memory) Add(_ context.Context, offers []frontier.Offer) ([]frontier.Ver
 	defer m.mu.Unlock()
 	d := m.newDraft()
 	verdicts := d.offer(offers)
-	if len(d.notes) > 0 {
-		return nil, fmt.Errorf("frontiertest: %q is to be decided later, and is no link of a page", d.notes[0].Item.URL)
-	}
 	d.commit(m.cfg.Now())
 	return verdicts, nil
 }
@@ -212,7 +203,6 @@ type draft struct {
 	prints  map[bloomstore.Fingerprint]bool
 	perHost map[string]uint64
 	books   frontier.Books // found, seen and refused; added is len(added)
-	notes   []exact.Note
 
 	recovered, promoted uint64
 }
@@ -238,10 +228,6 @@ func (d *draft) offer(offers []frontier.Offer) []frontier.Verdict {
 		o := offered{offer, d.m.hasher.Fingerprint(offer.URL)}
 		verdict := d.judge(o)
 		verdicts[i] = verdict
-		if verdict.Answer == frontier.Deferred {
-			d.notes = append(d.notes, exact.Note{Item: o.Item(o.print)})
-			continue
-		}
 		d.books.Found++
 		switch verdict.Answer {
 		case frontier.Added:
@@ -264,8 +250,6 @@ func (d *draft) judge(o offered) frontier.Verdict {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
 	case len(o.URL) > frontier.MaxURLBytes:
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
-	case o.Decision == frontier.Later:
-		return frontier.Verdict{Answer: frontier.Deferred}
 	case d.seen(o) || d.prints[o.print]:
 		return frontier.Verdict{Answer: frontier.Seen}
 	}
@@ -316,5 +300,4 @@ func (d *draft) commit(now time.Time) {
 	}
 	m.stats.Recovered += d.recovered
 	m.stats.Promoted += d.promoted
-	m.outbox = append(m.outbox, d.notes...)
 }

@@ -32,7 +32,6 @@ func (m *Memory) counters() frontier.Stats {
 		}
 	}
 	stats.Checks = m.checks()
-	stats.Outbox = uint64(len(m.outbox))
 	stats.Filter = frontier.FilterStats{Keys: uint64(len(m.entries)), Layers: 1}
 	return stats
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 type lease struct {
@@ -67,7 +66,7 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 		})
 	}
 	grant.Paused = m.stats.Paused
-	grant.Empty = m.stats.Queued+m.stats.Leased == 0 && len(m.outbox) == 0
+	grant.Empty = m.stats.Queued+m.stats.Leased == 0
 	checks := m.checks()
 	grant.Limited = m.stats.Queued > checks.Queued && m.allowance("", request.MaxPages) == 0
 	grant.Reached = grant.Limited && m.stats.Pages >= request.MaxPages && checks.Waiting() == 0
@@ -162,9 +161,6 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		if !l.ended {
 			sooner(l.expiryDue())
 		}
-	}
-	if first.IsZero() && len(m.outbox) > 0 {
-		return time.Second // a forwarder can queue the links in the notes at any time
 	}
 	return max(first.Sub(now), 0)
 }
@@ -302,11 +298,6 @@ func (d *draft) follow(done []frontier.Completion) (records uint64, err error) {
 	for _, c := range done {
 		var counts frontier.LinkCounts
 		verdicts := d.offer(c.Links)
-		if c.Unconfirmed && c.Disposition == frontier.Finish {
-			note := exact.Note{Item: d.m.entries[c.Item].item}
-			note.Outcome, note.Status = c.Outcome, c.Status
-			d.notes = append(d.notes, note)
-		}
 		for i, verdict := range verdicts {
 			counts.Count(verdict.Answer, 1)
 			if verdict.Answer == frontier.Refused && c.LinkRefused != nil {

@@ -40,7 +40,7 @@ func modelRun(seed uint64, steps int) testCase {
 	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
 		if opt.ExactSet {
-			_, p.beside = p.Crawl.(exact.NoteStore)
+			_, p.beside = p.Crawl.(exact.Queue)
 		}
 		for range steps {
 			p.step()
@@ -78,7 +78,6 @@ func (p *player) step() {
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
 		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
-		{4, p.forward},
 	})
 }
 
@@ -116,6 +115,25 @@ func (p *player) randomOffer() frontier.Offer {
 	}
 	p.decide(&offer)
 	return offer
+}
+
+// decide sets the decision of an exact offer. It decides like an exact set that contains
+// every added URL, with one difference. For a URL that is queued or leased, an exact set
+// would decide Known. Here decide chooses New or Again, to check that the store answers such
+// an offer with Seen.
+func (p *player) decide(offer *frontier.Offer) {
+	if !p.beside || offer.Class == frontier.Bulk {
+		return
+	}
+	k := p.ledger.urls[offer.URL]
+	switch {
+	case k != nil && (k.state == frontier.Done || k.state == frontier.Failed):
+		offer.Decision = frontier.Known
+	case p.chance(70):
+		offer.Decision = frontier.New
+	default:
+		offer.Decision, offer.Round = frontier.Again, uint32(p.rng.IntN(300))
+	}
 }
 
 func (p *player) randomOffers(n int) (offers []frontier.Offer) {
@@ -198,8 +216,7 @@ func (r *records) refuse(link int, reason frontier.Reason) {
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4), LinkRefused: wrote.refuse}
-	c.Unconfirmed = p.beside && p.chance(20) // without effect unless the item is finished
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkRefused: wrote.refuse}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}

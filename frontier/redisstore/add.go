@@ -123,7 +123,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bo
 	asks := make(map[*node]*offering)
 	for i := range offers {
 		it := &offers[i]
-		verdict, answered, err := s.answer(it, links)
+		verdict, answered, err := s.answer(it)
 		if err != nil {
 			return answers{}, err
 		}

@@ -17,7 +17,6 @@ import (
 // recount is an audit without the estimate of Added. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	outbox  uint64 // notes in the outboxes
 	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed to contain them
 	known   uint64 // from a counter: keys that MarkSeen put into the filter; no item was added for them
 }
@@ -122,7 +121,6 @@ type recounting struct {
 	meta                 *redis.MapStringStringCmd
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
-	outbox               *redis.IntCmd
 	queues, failures     []*redis.IntCmd             // three for each waiting host; one for each failed host
 	leases               []*redis.MapStringStringCmd // one for each waiting host
 }
@@ -132,7 +130,6 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 	c.meta = pipe.HGetAll(ctx, p.meta)
 	c.due, c.leased = pipe.ZRange(ctx, p.due, 0, -1), pipe.ZRange(ctx, p.leased, 0, -1)
 	c.delayed, c.failing = pipe.ZRange(ctx, p.delayed, 0, -1), pipe.SMembers(ctx, p.failedHosts)
-	c.outbox = pipe.LLen(ctx, p.outbox)
 	for _, host := range c.waiting {
 		for priority := range frontier.Priorities {
 			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
@@ -176,11 +173,6 @@ func (c *recounting) addTo(r *recount) {
 	}
 	r.known += counter(fieldKnown)
 	r.renewed += counter(fieldRenewed)
-	notes := uint64(c.outbox.Val())
-	r.outbox += notes
-	if counted := counter(fieldOutbox); notes != counted {
-		r.fault(c.part, "the outbox has %d notes, counted are %d", notes, counted)
-	}
 	busy := make(map[string]bool) // hosts with queued or leased items
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {

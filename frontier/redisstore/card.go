@@ -19,7 +19,7 @@ import (
 )
 
 // format is the version of the keys and their values.
-const format = 1
+const format = 2
 
 // Fields of the hash Config.cardKey.
 const (

@@ -59,8 +59,6 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
 	case c.Record != nil && s.output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store has no output", c.Item[:4])
-	case c.Unconfirmed && !s.cfg.ExactSet:
-		return fmt.Errorf("redisstore: completion of %x is unconfirmed, but there is no exact set", c.Item[:4])
 	}
 	return nil
 }
@@ -291,7 +289,7 @@ func (c *completing) keys() []string {
 	p := c.h.part
 	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts)
 	if c.cfg.ExactSet {
-		keys = append(keys, p.exact, p.outbox)
+		keys = append(keys, p.exact)
 	}
 	return keys
 }
@@ -344,10 +342,8 @@ func (c *completing) args() []any {
 		if t.Disposition == frontier.Finish {
 			leaves = c.exactPrint(&t.item.item)
 		}
-		sum, notes := t.counts(), t.notes()
-		args = append(args, t.item.number, what, argument, leaves, len(sum))
-		args = append(sum.appendTo(args), len(notes))
-		args = append(args, notes...)
+		sum := t.counts()
+		args = sum.appendTo(append(args, t.item.number, what, argument, leaves, len(sum)))
 	}
 	return args
 }

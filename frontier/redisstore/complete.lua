@@ -1,7 +1,7 @@
 -- complete.lua: make completions of a lease take effect, and store what its worker
 -- learnt about the host. Items that the lease completed before are skipped.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
---          with an exact set also 12 exact, 13 outbox
+--          with an exact set also 12 exact
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 the time until the host is due, ms
@@ -17,15 +17,13 @@
 --            the item's fingerprint if it must be removed from the set exact, otherwise ''
 --            the number of counters
 --            for each counter, its name in meta and the amount to add
---            the number of notes
---            the notes
 -- returns  1 if the completions took effect. Otherwise the lease is not held, and nothing
 --          was changed. Then the script returns 2 if a completion has ended the lease
 --          already, 3 if the partition was lost, and 0 in all other cases
--- cost     O(completions, their counters and notes); when the lease ends, also O(items
+-- cost     O(completions and their counters); when the lease ends, also O(items
 --          of the lease)
 local id, ending = ARGV[3], ARGV[6] == '1'
-local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
 
 local lease = redis.call('HMGET', ACTIVE, 'i', 'a', 'x', 's')
 local state = redis.call('HMGET', STATE, 'e', 'y', 'd', 'u')
@@ -39,7 +37,7 @@ end
 -- removed from active. back lists completed items that are given back, and again lists
 -- those that will be tried again. failed lists new elements for the host's list of
 -- failed items.
-local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
+local gone, leave, back, again, failed, prints = {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
   local entry = redis.call('HGET', ACTIVE, number)
@@ -67,23 +65,19 @@ end
 local at = 9
 while at <= #ARGV do
   local counters = at + 5
-  local noted = counters + 2 * tonumber(ARGV[at + 4])
-  local last = noted + tonumber(ARGV[noted])
+  local last = counters + 2 * tonumber(ARGV[at + 4]) - 1
   if settle(ARGV[at], ARGV[at + 1], ARGV[at + 2]) then
     if ARGV[at + 3] ~= '' then prints[#prints + 1] = ARGV[at + 3] end
-    for i = counters, noted - 1, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
-    for i = noted + 1, last do notes[#notes + 1] = ARGV[i] end
+    for i = counters, last, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
   end
   at = last + 1
 end
-add('outbox', #notes)
 
 if #failed > 0 then
   redis.call('LLEN', FAILED)
   redis.call('SCARD', FAILEDHOSTS)
 end
 if #prints > 0 then redis.call('SCARD', EXACT) end
-if #notes > 0 then redis.call('LLEN', OUTBOX) end
 local due, write = soon() + tonumber(ARGV[4]), nil
 local fields = {} -- of active
 if ending then
@@ -119,7 +113,6 @@ if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end
 if ending then learnt[#learnt + 1], learnt[#learnt + 2] = 'e', id .. int(runsOut) end
 all('HSET', STATE, learnt)
-all('RPUSH', OUTBOX, notes)
 all('SREM', EXACT, prints)
 all('RPUSH', FAILED, failed)
 if #failed > 0 then redis.call('SADD', FAILEDHOSTS, HOST) end

@@ -19,7 +19,7 @@ var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", fr
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,
 // the result answered is false.
-func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
+func (s *Store) answer(it *frontier.Offer) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
@@ -29,10 +29,8 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 		return v, false, fmt.Errorf("redisstore: %q comes with decision %d, but there is no exact set", it.URL, it.Decision)
 	case s.cfg.ExactSet && decided != (it.Class != frontier.Bulk):
 		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of the exact set", it.URL, it.Class, it.Decision)
-	case it.Decision == frontier.Later && !link, it.Decision > frontier.Later:
+	case it.Decision > frontier.Again:
 		return v, false, fmt.Errorf("redisstore: %q comes with decision %d", it.URL, it.Decision)
-	case it.Decision == frontier.Later:
-		return frontier.Verdict{Answer: frontier.Deferred}, true, nil
 	case it.Decision == frontier.Known:
 		return frontier.Verdict{Answer: frontier.Seen}, true, nil
 	}
@@ -76,7 +74,7 @@ func (s *Store) exactPrint(it *frontier.Item) any {
 	return it.Fingerprint[:]
 }
 
-// Waits implements exact.NoteStore.
+// Waits implements exact.Queue.
 func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	members, err := pipelined(ctx, s.client, keys, func(pipe redis.Pipeliner, key exact.ItemKey) *redis.BoolCmd {
 		return pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])

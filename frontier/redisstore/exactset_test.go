@@ -107,12 +107,12 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 	alone.Name = "alone"
 	page := testPages("a.test", 0, 1)[0]
 	exact, bulk, never := page, page, page
-	exact.Class, bulk.Decision, never.Class, never.Decision = frontier.Exact, frontier.New, frontier.Exact, frontier.Later+1
+	exact.Class, bulk.Decision, never.Class, never.Decision = frontier.Exact, frontier.New, frontier.Exact, frontier.Again+1
 	for _, c := range []struct {
 		s    *Store
 		item frontier.Offer
 	}{
-		{beside, exact}, {beside, bulk}, {beside, never}, {beside, decided(frontier.Later, 0, []frontier.Offer{page})[0]},
+		{beside, exact}, {beside, bulk}, {beside, never},
 		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Offer{page})[0]},
 	} {
 		if verdicts, err := c.s.Add(t.Context(), []frontier.Offer{page, c.item}); err == nil {
@@ -256,9 +256,9 @@ func TestStandingAnswers(t *testing.T) {
 	lasting.node.epoch.Store(lasting)
 	sure, doubtful := new(partition), new(partition)
 	item, full := decided(frontier.New, 0, testPages("a.test", 0, 1))[0], frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
-	items := []frontier.Offer{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Later, 0, []frontier.Offer{item})[0]}
+	items := []frontier.Offer{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Known, 0, []frontier.Offer{item})[0]}
 	before := answers{
-		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Deferred}},
+		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Seen}},
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
 		epochs:   map[*partition]*epoch{sure: lasting, doubtful: over},
 	}
@@ -277,7 +277,7 @@ func TestStandingAnswers(t *testing.T) {
 }
 
 // TestRebuildBesideExactSet: after a rebuild, partition.exact contains the exact items in
-// queues and leases, and no others. The outbox does not change.
+// queues and leases, and no others.
 func TestRebuildBesideExactSet(t *testing.T) {
 	t.Parallel()
 	for _, bare := range []bool{false, true} {
@@ -293,7 +293,6 @@ func TestRebuildBesideExactSet(t *testing.T) {
 				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
 			}
 			done := finish(grant.Leases[0].Items[0])
-			done.Unconfirmed, done.Links = true, decided(frontier.Later, 0, testPages("b.test", 0, 2))
 			if err := s.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{done}, frontier.HostUpdate{}); err != nil {
 				t.Fatal(err)
 			}
@@ -313,20 +312,56 @@ func TestRebuildBesideExactSet(t *testing.T) {
 			}
 			again := openStore(t, cfg)
 			wantNoStray(t, again)
-			if stats := wantBooks(t, again); stats.Outbox != 3 {
-				t.Errorf("%d notes, want 3", stats.Outbox)
-			}
+			wantBooks(t, again)
 			if got := answersOf(mustAdd(t, again, items)); got[frontier.Added] != 1 || got[frontier.Seen] != 1099 {
 				t.Errorf("offered again: %v, want the done item added, and 1099 seen", got)
 			}
-			batch, err := again.Notes(t.Context(), 9)
-			if err != nil || len(batch.Notes) != 3 {
-				t.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
-			}
-			if dropped, err := again.Delivered(t.Context(), batch, 2, nil); err != nil || !dropped {
-				t.Errorf("Delivered = %t, %v, want true", dropped, err)
-			}
 			wantBooks(t, again)
+		})
+	}
+}
+
+// TestLostDecisions does the same as TestLostReplies for items about which an exact set has decided.
+func TestLostDecisions(t *testing.T) {
+	t.Parallel()
+	c := newLostReply(t, exactConfig)
+	// Two items in one call of the script. One of them is known.
+	items := decided(frontier.New, 0, testPages("a.test", 0, 2))
+	mustAdd(c, c.Store, items[:1])
+	c.lose(addScript, func(ctx context.Context) error {
+		_, err := c.Add(ctx, items)
+		return err
+	})
+	if got := answersOf(mustAdd(c, c.Store, items)); got[frontier.Seen] != len(items) {
+		c.Errorf("offered again: %v, want all seen", got)
+	}
+	c.want(fieldQueued, 2, fieldRecovered, 0)
+	wantNoStray(t, c.Store)
+	wantBooks(t, c.Store)
+}
+
+// TestLostExactCompletion: a completion of an exact item whose answer was lost is repeated.
+func TestLostExactCompletion(t *testing.T) {
+	for _, end := range []bool{false, true} {
+		t.Run(fmt.Sprintf("end=%t", end), func(t *testing.T) {
+			t.Parallel()
+			c := newLostReply(t, exactConfig)
+			mustAdd(c, c.Store, decided(frontier.New, 0, testPages("a.test", 0, 3)))
+			l := c.leaseOf("a.test")
+			done := finish(l.Items[0])
+			done.Links = slices.Concat(decided(frontier.New, 0, testPages("b.test", 3, 5)), testPages("b.test", 5, 7))
+			complete := func(ctx context.Context) error {
+				return c.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: end})
+			}
+			c.lose(completeScript, complete)
+			for range 2 {
+				if err := complete(c.Context()); err != nil {
+					c.Fatal(err)
+				}
+			}
+			c.want(fieldDone, 1, fieldOther, 0)
+			wantNoStray(t, c.Store)
+			wantBooks(t, c.Store)
 		})
 	}
 }

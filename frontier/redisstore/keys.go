@@ -34,7 +34,6 @@ type partition struct {
 	exact       string // set of fingerprints of exact items; with Config.ExactSet, it has only queued and leased items
 	shadow      string // set of the fingerprints of sampled items, with which the filter's errors are measured
 	failedHosts string // set of hosts that have failed items
-	outbox      string // list of notes: see appendNote
 	lost        string // hash, fingerprints of lost items by the number of the worker that had added them: see ledger
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
@@ -77,8 +76,6 @@ const (
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
 	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed to contain them
-	fieldOutbox          = "outbox"  // notes in partition.outbox
-	fieldDelivered       = "told"    // notes that were delivered and removed from the outbox
 	fieldKnown           = "known"   // keys that MarkSeen put into the filter; no item was added for them
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
@@ -91,7 +88,7 @@ func newPartition(crawl string, number int) *partition {
 	return &partition{
 		number: number, tag: tag,
 		meta: tag + "f", due: tag + "d", leased: tag + "l", delayed: tag + "z",
-		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", outbox: tag + "o", lost: tag + "L",
+		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", lost: tag + "L",
 	}
 }
 

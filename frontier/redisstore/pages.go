@@ -17,13 +17,12 @@ import (
 type totals struct {
 	queued, leased, pages uint64
 	checks                frontier.Checks // without Added
-	noted                 uint64          // notes in outboxes
 	ended                 uint64          // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
 	completed             uint64 // Store.completed at that time
 }
 
-func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
+func (t *totals) left() uint64 { return t.queued + t.leased }
 
 // totalsAge is the maximum age of the totals from which Lease concludes that the crawl goes on.
 // Lease reads new totals before it reports that the crawl is Empty or Limited.
@@ -40,8 +39,7 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now(), completed: s.completed.Load()}
 	replies, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.SliceCmd {
-		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox,
-			fieldChecksQueued, fieldChecksLeased)
+		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldChecksQueued, fieldChecksLeased)
 	})
 	if err != nil {
 		return totals{}, s.classify(ctx, err)
@@ -50,7 +48,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		if at(reply.Val(), 0) == nil {
 			return totals{}, s.errGone(s.parts[p])
 		}
-		var n [9]uint64
+		var n [8]uint64
 		for i, value := range reply.Val()[1:] {
 			n[i], _ = strconv.ParseUint(text(value), 10, 64)
 		}
@@ -58,16 +56,14 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		sum.leased += n[1]
 		sum.pages += n[2]
 		sum.ended += n[3] + n[4] + n[5]
-		sum.noted += n[6]
-		sum.checks.Queued += n[7]
-		sum.checks.Leased += n[8]
+		sum.checks.Queued += n[6]
+		sum.checks.Leased += n[7]
 	}
 	s.lastTotals.Store(&sum)
 	return sum, nil
 }
 
-// empty reports whether the crawl had no queued or leased items and no notes at some moment
-// during the call. A note leaves the outbox only after its item was added.
+// empty reports whether the crawl had no queued or leased items at some moment during the call.
 //
 // One reading of all partitions can miss an item, because a page that ends in one partition
 // can add links to another. But the number of ended items and the number of items ever added

@@ -202,17 +202,7 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 func TestEmptyIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
-	for _, exactSet := range []bool{false, true} { // if true, each link goes through the outbox
-		t.Run(fmt.Sprintf("exactSet=%t", exactSet), func(t *testing.T) {
-			emptyIsNeverEarly(t, Config{
-				Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: fmt.Sprint(exactSet),
-				ExactSet: exactSet, Partitions: 12, Capacity: 10_000,
-			})
-		})
-	}
-}
-
-func emptyIsNeverEarly(t *testing.T, cfg Config) {
+	cfg := Config{Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: "empty", Partitions: 12, Capacity: 10_000}
 	const steps = 1000
 	walker := openStore(t, cfg)
 	watcher, err := Inspect(t.Context(), cfg) // not a worker, so that it is in charge of no partition
@@ -259,32 +249,10 @@ func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Of
 			if n++; n < steps {
 				done.Links = page(n)
 			}
-			if s.cfg.ExactSet {
-				done.Links = decided(frontier.Later, 0, done.Links)
-			}
 			if err := s.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
-				return err
-			}
-			if err := forwardOne(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// forwardOne queues the first note of an outbox, if there is one.
-func forwardOne(ctx context.Context, s *Store) error {
-	if !s.cfg.ExactSet {
-		return nil
-	}
-	batch, err := s.Notes(ctx, 1)
-	if err != nil || len(batch.Notes) == 0 {
-		return err
-	}
-	if _, err := s.Add(ctx, decided(frontier.New, 0, []frontier.Offer{batch.Notes[0].Item.Offer()})); err != nil {
-		return err
-	}
-	_, err = s.Delivered(ctx, batch, 0, nil)
-	return err
 }

@@ -118,28 +118,6 @@ func (b *scriptBench) wantNothing(c *call) {
 // scripts make only if there is an exact set.
 func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
-		"notes delivered before": func(b *scriptBench) *call {
-			c := b.noteCall()
-			b.must(c, "delivered")
-			return c
-		},
-		"fewer notes": func(b *scriptBench) *call {
-			c := b.noteCall()
-			b.admin.LTrim(b.Context(), b.partition(faultHost).outbox, 0, 1)
-			return c
-		},
-		"other notes in their place": func(b *scriptBench) *call {
-			c := b.noteCall() // the server loses its last writes, and other notes are written
-			b.admin.LSet(b.Context(), b.partition(faultHost).outbox, 1, "another")
-			return c
-		},
-		"the same notes again": func(b *scriptBench) *call {
-			c := b.noteCall()
-			same := b.admin.LRange(b.Context(), b.partition(faultHost).outbox, 0, 2).Val()
-			b.must(c, "delivered")
-			b.admin.LPush(b.Context(), b.partition(faultHost).outbox, same[2], same[1], same[0])
-			return c
-		},
 		"retry of an item that waits again": func(b *scriptBench) *call {
 			b.add(0, 4, 0)
 			b.must(b.completeCall(b.lend(), 1, "1"), "complete")

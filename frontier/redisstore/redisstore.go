@@ -149,7 +149,6 @@ type Store struct {
 
 	adder
 	leaser
-	noted noted
 }
 
 // Open joins the crawl cfg.Name as a worker, or creates it. The worker sends heartbeats until

@@ -159,7 +159,7 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	h.counters[fieldChecks] += found.Checks.Waiting()
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
-		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
+		fieldDelayed, found.Delayed, fieldHosts, found.Hosts,
 		fieldChecksQueued, found.Checks.Queued, fieldChecksLeased, found.Checks.Leased,
 		fieldEpoch, "restored", // differs from the run id of every server, so no host is leased for a while
 	}

@@ -28,23 +28,22 @@ func lua(name string) string {
 const allowOOM = "#!lua flags=allow-oom\n"
 
 var (
-	addScript       = newScript("add", "", redisbits.Block)
-	peekScript      = newScript("peek", "no-writes")
-	checksScript    = newScript("checks", "no-writes")
-	holdScript      = newScript("hold", "allow-oom")
-	expireScript    = newScript("expire", "allow-oom", lua("host"), lua("free"))
-	readyScript     = newScript("ready", "allow-oom", lua("host"), lua("free"))
-	leaseScript     = newScript("lease", "allow-oom", lua("host"))
-	extendScript    = newScript("extend", "allow-oom", lua("host"))
-	completeScript  = newScript("complete", "allow-oom", lua("host"), lua("free"))
-	confirmScript   = newScript("confirm", "allow-oom")
-	retryScript     = newScript("retry", "", lua("host"), lua("free"))
-	deliveredScript = newScript("delivered", "allow-oom")
+	addScript      = newScript("add", "", redisbits.Block)
+	peekScript     = newScript("peek", "no-writes")
+	checksScript   = newScript("checks", "no-writes")
+	holdScript     = newScript("hold", "allow-oom")
+	expireScript   = newScript("expire", "allow-oom", lua("host"), lua("free"))
+	readyScript    = newScript("ready", "allow-oom", lua("host"), lua("free"))
+	leaseScript    = newScript("lease", "allow-oom", lua("host"))
+	extendScript   = newScript("extend", "allow-oom", lua("host"))
+	completeScript = newScript("complete", "allow-oom", lua("host"), lua("free"))
+	confirmScript  = newScript("confirm", "allow-oom")
+	retryScript    = newScript("retry", "", lua("host"), lua("free"))
 
 	// scripts are those above. Each node loads all of them together.
 	scripts = []*script{
 		addScript, peekScript, checksScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
-		confirmScript, retryScript, deliveredScript,
+		confirmScript, retryScript,
 	}
 
 	// These scripts can safely be repeated, so they are sent like any other command.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -107,16 +106,14 @@ func (b *scriptBench) must(c *call, what string) {
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
 	args := []any{id[:], 500, 2000, end, "1", "blob",
 		first, "done", "", b.exactArg(first), 2, "o:ok", 1, "pages", 1}
-	args = append(args, b.notes(first)...)
 	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.exactArg(first+1), 1, "o:network", 1)
-	args = append(args, b.notes(first+1)...)
-	args = append(args, first+2, "retry", 60_000, "", 0, 0, first+3, "back", "", "", 1, "found", 7, 0)
+	args = append(args, first+2, "retry", 60_000, "", 0, first+3, "back", "", "", 1, "found", 7)
 	return b.call(completeScript, b.completeKeys(), args...)
 }
 
 func (b *scriptBench) completeKeys() []string {
 	p := b.partition(faultHost)
-	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
+	return []string{p.failed(faultHost), p.failedHosts, p.exact}
 }
 
 // exactArg returns the argument of complete.lua that removes a leased item from
@@ -131,16 +128,6 @@ func (b *scriptBench) exactArg(number int) any {
 	return b.exactPrint(&item)
 }
 
-// notes returns the notes of a completion for complete.lua: their number, and,
-// with an exact set, two notes.
-func (b *scriptBench) notes(number int) []any {
-	if !b.cfg.ExactSet {
-		return []any{0}
-	}
-	item := testPages("noted.test", number, number+1)[0].Item(bloomstore.Fingerprint{})
-	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
-}
-
 // renew queues the first failed item again. The offer has the decision Again.
 func (b *scriptBench) renew() {
 	b.Helper()
@@ -151,21 +138,6 @@ func (b *scriptBench) renew() {
 	offer := item.Offer()
 	offer.Decision = frontier.Again
 	mustAdd(b, b.Store, []frontier.Offer{offer})
-}
-
-// noteCall makes notes, and returns the call that removes some of them.
-func (b *scriptBench) noteCall() *call {
-	b.Helper()
-	b.must(b.completeCall(b.lend(), 1, "1"), "complete")
-	batch, err := b.Notes(b.Context(), 3)
-	if err != nil || len(batch.Notes) != 3 {
-		b.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
-	}
-	c, err := b.deliveredCall(batch, 1, []frontier.Refusal{{Reason: frontier.ReasonHostLimit, Count: 1}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
 }
 
 func (b *scriptBench) readyCall() *call {
@@ -205,7 +177,7 @@ var faultScenarios = []scenario{
 	{"complete the last item", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.exactArg(1), 0, 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"complete and end", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -216,7 +188,7 @@ var faultScenarios = []scenario{
 	{"complete everything and end", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.exactArg(1), 0, 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -259,10 +231,6 @@ var faultScenarios = []scenario{
 
 // exactScenarios are runs of scripts with an exact set.
 var exactScenarios = []scenario{
-	{"delivered", func(b *scriptBench) *call {
-		b.add(0, 15, 0)
-		return b.noteCall()
-	}, 15, []int{0}},
 	{"retry beside an item that waits", func(b *scriptBench) *call {
 		b.add(0, 8, 0)
 		b.must(b.completeCall(b.lend(), 1, "1"), "complete")
@@ -281,8 +249,8 @@ var exactScenarios = []scenario{
 // each item is written to its new place before it is removed from the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet does the same as TestScriptFaults for the structures that only
-// a crawl with an exact set has: the set of queued and leased exact items, and the outbox.
+// TestScriptFaultsBesideExactSet does the same as TestScriptFaults for the structure that only
+// a crawl with an exact set has: the set of queued and leased exact items.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {

@@ -116,7 +116,6 @@ func countersOf(stats *frontier.Stats) map[string]*uint64 {
 		fieldRepeats:         &stats.Repeats,
 		fieldPromoted:        &stats.Promoted,
 		fieldRecovered:       &stats.Recovered,
-		fieldOutbox:          &stats.Outbox,
 		fieldShadowNew:       &stats.Shadow.New,
 		fieldShadowLost:      &stats.Shadow.Lost,
 		fieldShadowForgotten: &stats.Shadow.Forgotten,

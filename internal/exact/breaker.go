@@ -39,6 +39,16 @@ var errAway = fmt.Errorf("exact: the set did not answer a moment ago: %w", front
 // Away reports whether the last call that reached the set found it unavailable.
 func (b *Breaker) Away() bool { return b.circuit.State() != gobreaker.StateClosed }
 
+// Ready returns nil if the set answers, as far as is known. While the set is away, Ready asks it once in
+// each pause, and otherwise returns frontier.ErrUnavailable at once.
+func (b *Breaker) Ready(ctx context.Context) error {
+	if !b.Away() {
+		return nil
+	}
+	_, err := b.Waiting(ctx, bloomstore.Fingerprint{}, 1)
+	return err
+}
+
 // try makes a call, or returns errAway if the set is away and the breaker lets no call
 // through.
 func (b *Breaker) try(call func() error) error {

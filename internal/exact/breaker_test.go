@@ -143,14 +143,14 @@ func TestForwarderRuns(t *testing.T) {
 		d.weak.set(nil)
 		time.Sleep(2 * time.Second)
 		d.offer(frontier.Added, d.page(3))
-		l := d.lease()
-		c := d.completion(l.Items[0])
-		c.Links = []frontier.Offer{d.page(2)}
-		d.weak.set(func(op string, _ int) (before, after bool) { return op == "decide", false })
-		d.must(d.complete(l, c))
-		d.weak.set(nil)
-		time.Sleep(2 * time.Second)
-		d.state(d.page(2), exact.Queued, 0)
+		page := d.page(2)
+		key := exact.Key{Fingerprint: d.queue.Hasher().Fingerprint(page.URL), URL: page.URL, Class: page.Class}
+		if _, err := d.weak.Decide(t.Context(), []exact.Key{key}); err != nil { // its caller dies
+			t.Fatal(err)
+		}
+		d.clock.Advance(61 * time.Second)
+		time.Sleep(11 * time.Second)
+		d.state(page, exact.Queued, 0)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run returned %v after its context ended, want no error", err)

@@ -2,7 +2,6 @@ package exact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,9 +12,8 @@ import (
 
 // Complete implements frontier.Store. First the set decides about the exact links. When an
 // exact item's record is synced, the set stores how the item ended. The queue completes the
-// item last. While the set is away, the outbox gets notes about exact links and about how exact
-// items ended. But if the set also stores the records (OutputConfig.Rows), no item is
-// completed while the set is away.
+// item last. While the set is away, Complete returns frontier.ErrUnavailable for items that are exact
+// or have exact links: the caller keeps them, and repeats the call.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
 // decisions. There is one exception: a key that was new in the first call, and is not pending
@@ -35,13 +33,18 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 		return frontier.ErrLeaseLost
 	}
 	c := &completing{Store: s, h: h, done: slices.Clone(done)}
+	if c.prepare() {
+		if err := s.cfg.Set.Ready(ctx); err != nil { // otherwise the records of other items would wait too
+			return err
+		}
+	}
 	if err := c.decideLinks(ctx); err != nil {
 		return err
 	}
+	defer c.dropNotes()
 	if err := c.finish(ctx); err != nil {
 		return err
 	}
-	defer c.dropNotes()
 	if err := s.Queue.Complete(ctx, id, c.done, update); err != nil {
 		return err
 	}
@@ -66,25 +69,40 @@ type page struct {
 	refused              map[int]bool // by index in Links
 }
 
-// ending is a completion that finishes an exact item. The set has not stored the end yet.
+// ending is a completion that finishes an exact item.
 type ending struct {
 	*frontier.Completion
 	note  *note
 	wrote bool // this call wrote its record
 }
 
+// prepare finds the pages with exact links, and the exact items that are finished. It reports whether the
+// set must be asked or told something about them.
+func (c *completing) prepare() (needed bool) {
+	for i := range c.done {
+		done := &c.done[i]
+		if hasExact(done.Links) && !c.h.isSettled(done.Item) {
+			p := &page{Completion: done, offered: c.exactOf(done.Links), refused: map[int]bool{}}
+			p.Links = p.offered.links
+			c.pages = append(c.pages, p)
+		}
+		if n := c.noteOf(done); n != nil {
+			c.ends = append(c.ends, &ending{Completion: done, note: n})
+			needed = needed || !c.cfg.Output.confirmed(n)
+		}
+	}
+	return needed || len(c.pages) > 0
+}
+
 // decideLinks asks the set about the exact links of all pages in one call, and stores the
 // decisions in the links. If the set has already decided about the links of a page,
 // decideLinks uses the earlier decisions.
 func (c *completing) decideLinks(ctx context.Context) error {
+	if len(c.pages) == 0 {
+		return nil
+	}
 	var undecided []offers
-	for i := range c.done {
-		if !hasExact(c.done[i].Links) || c.h.isSettled(c.done[i].Item) {
-			continue
-		}
-		p := &page{Completion: &c.done[i], offered: c.exactOf(c.done[i].Links), refused: map[int]bool{}}
-		p.Links = p.offered.links
-		c.pages = append(c.pages, p)
+	for _, p := range c.pages {
 		c.h.mu.Lock()
 		p.decisions = c.h.item(p.Item).links
 		c.h.mu.Unlock()
@@ -95,9 +113,6 @@ func (c *completing) decideLinks(ctx context.Context) error {
 		if err := c.recheck(ctx, p); err != nil {
 			return err
 		}
-	}
-	if len(c.pages) == 0 {
-		return nil
 	}
 	if err := c.ask(ctx, undecided); err != nil {
 		return err
@@ -112,8 +127,7 @@ func (c *completing) decideLinks(ctx context.Context) error {
 
 // recheck is for the links of a repeated completion. The failed call may have queued new keys,
 // and other workers may have finished them. So a new key counts as known now, unless it is still
-// pending. If the set is unavailable, all new keys count as known, and a forwarder offers those that
-// are pending.
+// pending.
 func (c *completing) recheck(ctx context.Context, p *page) error {
 	now := decisions{of: maps.Clone(p.decisions.of), at: p.decisions.at}
 	for i, print := range p.offered.prints {
@@ -121,10 +135,10 @@ func (c *completing) recheck(ctx context.Context, p *page) error {
 			continue
 		}
 		key, err := c.cfg.Set.Lookup(ctx, print)
-		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+		if err != nil {
 			return err
 		}
-		if err != nil || key.State != Pending || key.Round != now.of[print].round {
+		if key.State != Pending || key.Round != now.of[print].round {
 			now.of[print] = decided{decision: frontier.Known}
 		}
 	}
@@ -133,18 +147,13 @@ func (c *completing) recheck(ctx context.Context, p *page) error {
 }
 
 // ask asks the set about the links in the argument undecided, and stores the decisions in
-// the pages that have none. While the set is away, the decisions are frontier.Later.
+// the pages that have none.
 func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil
 	}
-	keys := keysOf(undecided...)
-	d, err := c.decide(ctx, keys)
-	if errors.Is(err, frontier.ErrUnavailable) {
-		for _, key := range keys {
-			d.of[key.Fingerprint] = decided{decision: frontier.Later}
-		}
-	} else if err != nil {
+	d, err := c.decide(ctx, keysOf(undecided...))
+	if err != nil {
 		return err
 	}
 	c.h.mu.Lock()
@@ -170,49 +179,21 @@ func (p *page) watchRefused() {
 }
 
 // finish stores in the set how exact items ended. For an item with a record, the Sync of the
-// record does that. For other items, finish does it now. While the set is away, finish marks the
-// completions as Unconfirmed, and a forwarder stores later how their items ended.
+// record does that. For other items, finish does it now.
 func (c *completing) finish(ctx context.Context) error {
-	var bare []*ending
-	away := c.cfg.Set.Away()
-	for i := range c.done {
-		n := c.noteOf(&c.done[i])
-		if n == nil {
-			continue
-		}
-		e := &ending{Completion: &c.done[i], note: n}
-		e.Unconfirmed = away && !c.cfg.Output.cfg.Rows
-		if confirmed := c.cfg.Output.resume(n, e.Unconfirmed); confirmed {
-			e.Unconfirmed = false
-			continue
-		}
-		c.ends = append(c.ends, e)
+	var bare []*note
+	for _, e := range c.ends {
+		c.cfg.Output.resume(e.note)
 		if e.Record != nil {
 			c.watchRecord(e)
-		} else if !e.Unconfirmed {
-			bare = append(bare, e)
+		} else if !c.cfg.Output.confirmed(e.note) {
+			bare = append(bare, e.note)
 		}
 	}
-	return c.finishBare(ctx, bare)
-}
-
-// finishBare stores in the set how items without a record ended.
-func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	if len(bare) == 0 {
 		return nil
 	}
-	notes := make([]*note, len(bare))
-	for i, e := range bare {
-		notes[i] = e.note
-	}
-	err := c.cfg.Output.finish(ctx, notes, nil)
-	if errors.Is(err, frontier.ErrUnavailable) && !c.cfg.Output.cfg.Rows {
-		for _, e := range bare {
-			e.Unconfirmed = true
-		}
-		return nil
-	}
-	return err
+	return c.cfg.Output.finish(ctx, bare, nil)
 }
 
 // noteOf returns the note of the exact item that a completion finishes. It returns nil if the
@@ -245,7 +226,7 @@ func (c *completing) watchRecord(e *ending) {
 			return err
 		}
 		e.wrote = true
-		c.cfg.Output.noteRecorded(e.note, e.Unconfirmed)
+		c.cfg.Output.noteRecorded(e.note)
 		return nil
 	}
 	if void == nil {
@@ -278,7 +259,7 @@ func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	c.settle(ctx, answers)
 	c.h.settle(c.done, ended)
 	for _, e := range c.ends {
-		if e.wrote && !e.Unconfirmed && !c.cfg.Output.confirmed(e.note) {
+		if e.wrote && !c.cfg.Output.confirmed(e.note) {
 			return fmt.Errorf("exact: %x was completed without a Sync of the Store's Output", e.Item[:4])
 		}
 	}

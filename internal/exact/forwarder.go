@@ -8,40 +8,36 @@ import (
 )
 
 const (
-	forwarderEvery = time.Second      // between two reads of the outbox
-	staleEvery     = 10 * time.Second // between two searches for stale and expired keys
+	tidyEvery  = 10 * time.Second // between two searches for stale and expired keys
+	probeEvery = time.Second      // between two attempts while the set or the queue is away
 )
 
-// Forwarder delivers the notes of the outbox to the set. It queues new keys that their
-// callers did not queue, and sweeps keys whose windows are over. Any number of forwarders
-// can run at once, in any processes.
+// Forwarder queues new keys that their callers did not queue, and sweeps keys whose windows are
+// over. Any number of forwarders can run at once, in any processes.
 type Forwarder struct {
 	*Store
-	Batch int // number of notes, or keys, in one step
+	Batch int // number of keys in one step
 }
 
 // NewForwarder returns a forwarder between the set and the queue of store.
 func NewForwarder(store *Store) *Forwarder { return &Forwarder{store, batch} }
 
 // Run does the work of the forwarder until ctx ends. While the set or the queue is away, it
-// tries again every second.
+// tries again every second: if there are no other calls, only a forwarder can find out that the set is back.
 func (f *Forwarder) Run(ctx context.Context) error {
-	tick := time.NewTicker(forwarderEvery)
+	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
-	var stale time.Time // time of the last search for stale keys
+	var tidied time.Time
 	interrupted := false
 	for {
-		err := f.Deliver(ctx)
-		// While the set is away, Tidy runs each time: if there are no other calls, only
-		// Tidy can find out that the set is back.
-		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || f.cfg.Set.Away()) {
-			stale = now
-			err = f.Tidy(ctx)
+		if now := time.Now(); interrupted || now.Sub(tidied) >= tidyEvery || f.cfg.Set.Away() {
+			tidied = now
+			err := f.Tidy(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			f.log(ctx, err, &interrupted)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		f.log(ctx, err, &interrupted)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -95,10 +91,4 @@ func (f *Forwarder) sweep(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Deliver delivers the notes of the outbox until there are none.
-func (f *Forwarder) Deliver(ctx context.Context) error {
-	_, err := f.drain(ctx, f.Batch)
-	return err
 }

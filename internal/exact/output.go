@@ -128,28 +128,26 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 }
 
 // noteRecorded sets n.recorded after the record of the note's item was written. The next Sync then
-// stores the note, unless the argument putOff is set. It is set for Unconfirmed completions, whose
-// ends a forwarder stores later.
-func (o *Output) noteRecorded(n *note, putOff bool) {
+// stores the note.
+func (o *Output) noteRecorded(n *note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n.recorded = true
-	o.enqueue(n, putOff)
+	o.enqueue(n)
 }
 
 // resume calls enqueue for the note of a completion. If the completion is repeated, the failed call
-// has removed the note with dequeue. resume reports whether the set has stored the note.
-func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
+// has removed the note with dequeue.
+func (o *Output) resume(n *note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.enqueue(n, putOff)
-	return n.confirmed
+	o.enqueue(n)
 }
 
-// enqueue adds a note to the next Sync if the record of the note's item was written, the
-// set has not stored the note, and putOff is not set. The caller must hold mu.
-func (o *Output) enqueue(n *note, putOff bool) {
-	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
+// enqueue adds a note to the next Sync if the record of the note's item was written and the
+// set has not stored the note. The caller must hold mu.
+func (o *Output) enqueue(n *note) {
+	if n.recorded && !n.confirmed && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)
 	}
 }

@@ -7,32 +7,33 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Offered counts keys that were offered to the queue again.
-type Offered struct {
+// Reconciled counts keys that were offered to the queue again.
+type Reconciled struct {
 	Offered uint64 `json:"offered"` // pending and queued keys
 	Added   uint64 `json:"added"`   // offered keys that the queue did not have
 	Refused uint64 `json:"refused"` // offered keys that the queue refused
 }
 
-func (o *Offered) add(more Offered) {
+func (o *Reconciled) add(more Reconciled) {
 	o.Offered += more.Offered
 	o.Added += more.Added
 	o.Refused += more.Refused
 }
 
-// batch is the number of notes or keys in one step.
+// batch is the number of keys in one step.
 const batch = 500
 
 // offerAgain offers waiting keys to the queue. If refill is set, it offers all keys in entries.
 // Otherwise it offers only the keys that the queue does not have.
-func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
+func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Reconciled, err error) {
 	keys, err := s.locate(entries)
 	if err != nil {
 		return counts, err
 	}
-	counts = Offered{Offered: uint64(len(entries))}
+	counts = Reconciled{Offered: uint64(len(entries))}
 	if !refill {
 		if keys, err = s.missing(ctx, keys); err != nil {
 			return counts, err
@@ -91,8 +92,7 @@ func (s *Store) offersOf(keys []located) (again offers) {
 
 // missing returns the keys that the queue does not have, and marks the others as queued in the
 // set. The queue may have finished some of the missing keys after the caller had read them from
-// the set. The end of such a key is stored in the set, or is in a note of the outbox. Therefore
-// missing delivers the outbox, and the caller looks the missing keys up in the set again.
+// the set. The set has the end of such a key, so the caller looks the missing keys up again.
 func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {
@@ -111,10 +111,7 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 		}
 	}
 	s.settle(ctx, answers)
-	if len(missing) > 0 {
-		_, err = s.drain(ctx, batch)
-	}
-	return missing, err
+	return missing, nil
 }
 
 // waiting returns the keys that are still pending or queued in the set, in the same round.
@@ -131,15 +128,8 @@ func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located,
 	return waiting, nil
 }
 
-// Reconciled counts what Reconcile did.
-type Reconciled struct {
-	Notes uint64 `json:"notes"` // delivered notes of the outbox
-	Offered
-}
-
 // Reconcile makes the set and the queue agree again after one of them has lost data. It
-// delivers the outbox, and then offers to the queue every pending and queued key that the
-// queue does not have. It skips keys that have been pending for less than a minute, because
+// offers to the queue every pending and queued key that the queue does not have. It skips keys that have been pending for less than a minute, because
 // the call that made them pending, or a forwarder, will offer them. Reconcile can be called at any
 // time, even concurrently, and while workers run.
 //
@@ -147,9 +137,6 @@ type Reconciled struct {
 // refill is true, Reconcile offers all pending and queued keys, and does not ask which of them the
 // queue has.
 func (s *Store) Reconcile(ctx context.Context, refill bool) (done Reconciled, err error) {
-	if done.Notes, err = s.drain(ctx, batch); err != nil {
-		return done, err
-	}
 	offer := func(entries []Entry) error {
 		counts, err := s.offerAgain(ctx, entries, refill)
 		done.add(counts)
@@ -191,4 +178,28 @@ func (s *Store) eachStale(ctx context.Context, n int, handle func([]Entry) error
 			return err
 		}
 	}
+}
+
+// offer offers new links to the queue, stores the answers in the set, and counts the links.
+func (s *Store) offer(ctx context.Context, fresh offers) (counts Reconciled, err error) {
+	if len(fresh.links) == 0 {
+		return counts, nil
+	}
+	verdicts, err := s.Queue.Add(ctx, fresh.links)
+	if err != nil {
+		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(fresh.links), err)
+	}
+	crash.Point("offered")
+	answers := queueAnswers{}
+	for i := range fresh.links {
+		answers.setWaits(fresh, i, verdicts[i].Answer != frontier.Refused)
+		switch verdicts[i].Answer {
+		case frontier.Added:
+			counts.Added++
+		case frontier.Refused:
+			counts.Refused++
+		}
+	}
+	s.settle(ctx, answers)
+	return counts, nil
 }

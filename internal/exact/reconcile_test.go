@@ -19,7 +19,7 @@ func TestReconcileAfterLoss(t *testing.T) {
 	d.offer(frontier.Added, d.page(2), d.page(8))
 	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
 	got, err := d.store.Reconcile(t.Context(), false)
-	want := exact.Reconciled{Offered: exact.Offered{Offered: 2, Added: 2}}
+	want := exact.Reconciled{Offered: 2, Added: 2}
 	if err != nil || got != want {
 		t.Errorf("Reconcile = %+v, %v; want %+v", got, err, want)
 	}
@@ -134,63 +134,22 @@ func TestRetryOfSweptKeys(t *testing.T) {
 	}
 }
 
-// TestRetryBeforeNote: an item fails in a round that the set does not know yet, because the set
-// was away. Retry must queue the item only after the set has got the note.
-func TestRetryBeforeNote(t *testing.T) {
-	d := newDesk(t, exact.Windows{}, 0)
-	page := d.page(2)
-	fail := func() {
-		t.Helper()
-		l := d.lease()
-		failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
-		d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
-		d.clock.Advance(time.Second)
-	}
-	retry := func(want int) {
-		t.Helper()
-		if n, err := d.store.Retry(t.Context(), ""); n != want || err != nil {
-			t.Fatalf("Retry = %d, %v; want %d", n, err, want)
-		}
-	}
-	d.offer(frontier.Added, page)
-	fail()
-	retry(1)
-	d.weak.fails = func(op string, _ int) (before, after bool) { return op == "finish", false }
-	fail()
-	d.weak.fails = nil
-	d.state(page, exact.Failed, 0)
-	retry(0)
-	d.must(d.forwarder.Deliver(t.Context()))
-	d.state(page, exact.Failed, 1)
-	retry(1)
-}
-
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
-// it asks the queue about the item. Reconcile must not queue the item again. The end is
-// stored in the set or, if the set was unavailable, in a note of the outbox.
+// it asks the queue about the item. Reconcile must not queue the item again.
 func TestReconcileMeetsCompletion(t *testing.T) {
-	for _, away := range []bool{false, true} {
-		d := newDesk(t, exact.Windows{}, 0)
-		d.offer(frontier.Added, d.page(2))
-		l := d.lease()
-		d.asked.late = func() {
-			d.asked.late = nil
-			if away {
-				d.weak.fails = func(op string, _ int) (before, after bool) { return op == "finish", false }
-			}
-			c := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
-			d.must(d.complete(l, c))
-			d.weak.fails = nil
-		}
-		got, err := d.store.Reconcile(t.Context(), false)
-		if want := (exact.Reconciled{Offered: exact.Offered{Offered: 1}}); err != nil || got != want {
-			t.Errorf("set unavailable %t: Reconcile = %+v, %v; want %+v", away, got, err, want)
-		}
-		d.state(d.page(2), exact.Failed, 0)
-		if unconfirmed := d.asked.made[0][0].Unconfirmed; unconfirmed != away {
-			t.Errorf("set unavailable %t: Completion.Unconfirmed = %t, want the same", away, unconfirmed)
-		}
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2))
+	l := d.lease()
+	d.asked.late = func() {
+		d.asked.late = nil
+		c := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+		d.must(d.complete(l, c))
 	}
+	got, err := d.store.Reconcile(t.Context(), false)
+	if want := (exact.Reconciled{Offered: 1}); err != nil || got != want {
+		t.Errorf("Reconcile = %+v, %v; want %+v", got, err, want)
+	}
+	d.state(d.page(2), exact.Failed, 0)
 }
 
 // TestLossIsFoundAtTheEnd: if the queue has been empty for a minute and keys

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Queue is a whole frontier with an outbox for a set. Package redisstore has one, and package
+// Queue is a whole frontier that a set can stand beside. Package redisstore has one, and package
 // frontiertest has one in memory.
 type Queue interface {
 	frontier.Store
@@ -22,10 +22,18 @@ type Queue interface {
 	frontier.Quota
 	frontier.Inspector
 	frontier.Control
-	NoteStore
+	// Waits reports for each key, in order, whether its item is queued or leased. An
+	// item stops waiting in the step that completes it.
+	Waits(ctx context.Context, keys []ItemKey) ([]bool, error)
 	// RetryUnless does the same as Retry, but first calls outdated for each failed exact item.
 	// Outdated items stay failed. The function outdated can call other methods of the Queue.
 	RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error)
+}
+
+// ItemKey names an item in a queue.
+type ItemKey struct {
+	Host        string
+	Fingerprint bloomstore.Fingerprint
 }
 
 // Config configures a Store. All fields except Output, Now and Logger are required.
@@ -190,8 +198,7 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 // Retry implements frontier.Control. The set must know all rounds of an exact URL, so that no
 // two records of the URL have the same round. Therefore Retry asks the set about each failed
 // exact item:
-//   - If the set has begun a later round of the URL, the item stays failed. It also stays
-//     failed if the set does not know the item's round yet, because a note is in the outbox.
+//   - If the set has begun a later round of the URL, the item stays failed.
 //   - If the window of the URL is over, Retry offers the URL to the set, which begins its next
 //     round. The item of the earlier round stays failed, and the offer counts in Books.Added.
 //   - Otherwise the queue begins the next round, and the set learns of that round when the item

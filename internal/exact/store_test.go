@@ -239,47 +239,54 @@ func TestExtendAnsweredLate(t *testing.T) {
 	d.state(l.Items[0].Offer(), exact.Done, 0)
 }
 
-// TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
-// become notes. A forwarder queues and counts these links later.
-func TestLinksBecomeNotesWhileAway(t *testing.T) {
+// TestCompleteWhileAway: while the set is away, Complete refuses exact items and pages with exact links
+// before the queue hears of them, and completes all others. When the set answers again, the repeated
+// calls take effect once.
+func TestCompleteWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
-	d.offer(frontier.Added, d.page(3), d.page(5))
+	d.offer(frontier.Added, d.page(0), d.page(4), d.page(8)) // bulk, and exact twice; of one host
+	d.offer(frontier.Added, d.page(12))
 	l := d.lease()
-	c := d.completion(l.Items[0])
-	c.Links = []frontier.Offer{d.page(2), d.page(5), d.page(6), d.page(2)}
+	byURL := map[string]frontier.Completion{}
+	for _, item := range l.Items {
+		c := d.completion(item)
+		c.Links = nil
+		byURL[item.URL] = c
+	}
+	linking, plain := byURL[d.page(0).URL], byURL[d.page(12).URL]
+	linking.Links = []frontier.Offer{d.page(2), d.page(8), d.page(6), d.page(2)}
+	bare := byURL[d.page(4).URL]
+	bare.Record = nil
+	waiting := []frontier.Completion{linking, byURL[d.page(8).URL], bare}
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
-	d.must(d.complete(l, c))
-	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
-	d.forward(d.forwarder) // the set is still unavailable
+	for range 3 {
+		for _, c := range waiting {
+			if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
+				t.Errorf("Complete while the set is away = %v, want ErrUnavailable", err)
+			}
+		}
+	}
+	d.must(d.complete(l, plain))
+	if n := len(d.asked.made); n > 2 { // one call found out that the set is away, after the queue had the record
+		t.Errorf("the queue got %d completions while the set was away, want that of the bulk item and at most one more", n)
+	}
 	d.weak.fails = nil
-	d.forward(d.forwarder)
+	for range 2 {
+		for _, c := range waiting {
+			d.must(d.complete(l, c))
+		}
+	}
 	d.state(d.page(2), exact.Queued, 0)
+	d.state(d.page(8), exact.Done, 0)
 	stats, err := d.store.Stats(t.Context())
-	if err != nil || stats.Balance() != nil || stats.Found != 6 || stats.Added != 4 || stats.Seen != 2 || stats.Outbox != 0 {
-		t.Errorf("Stats at the end = %+v, %v; want 6 found, 4 added, 2 seen and an empty outbox", stats, err)
+	if err != nil || stats.Balance() != nil || stats.Found != 8 || stats.Added != 6 || stats.Seen != 2 || stats.Done != 4 {
+		t.Errorf("Stats at the end = %+v, %v; want 8 found, 6 added, 2 seen, 4 done", stats, err)
 	}
-}
-
-// TestUnconfirmedEndIsANote: if an exact item ends while the set is unavailable, the end
-// becomes a note.
-func TestUnconfirmedEndIsANote(t *testing.T) {
-	d := newDesk(t, exact.Windows{}, 0)
-	d.offer(frontier.Added, d.page(2))
-	l := d.lease()
-	c := d.completion(l.Items[0])
-	c.Links = nil
-	d.weak.fails = func(string, int) (before, after bool) { return true, false }
-	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Fatalf("the first Complete while the set is unavailable: %v, want ErrUnavailable", err)
+	for ref, n := range d.files.synced {
+		if n != 1 {
+			t.Errorf("%x has %d records, want 1", ref.Fingerprint[:4], n)
+		}
 	}
-	d.must(d.complete(l, c))
-	if !d.asked.made[1][0].Unconfirmed {
-		t.Error("Completion.Unconfirmed = false, although the set did not get the end of the item")
-	}
-	d.weak.fails = nil
-	d.state(d.page(2), exact.Queued, 0)
-	d.forward(d.forwarder)
-	d.state(d.page(2), exact.Done, 0)
 }
 
 // TestFinishIsTriedAgain: a queue that has written a record does not write it again when
@@ -298,8 +305,8 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	d.offer(frontier.Added, d.page(5)) // the set is available again
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Done, 0)
-	if d.asked.made[1][0].Unconfirmed || len(d.files.synced) != 1 {
-		t.Errorf("Completion.Unconfirmed = %t, synced records %v; want false and one record", d.asked.made[1][0].Unconfirmed, d.files.synced)
+	if len(d.files.synced) != 1 {
+		t.Errorf("synced records %v, want one", d.files.synced)
 	}
 }
 
@@ -338,11 +345,6 @@ func TestFinishWithoutRecord(t *testing.T) {
 	}
 	d.state(d.page(2), exact.Failed, 0)
 	d.must(d.complete(l, bare(0)))
-	d.weak.fails = func(string, int) (before, after bool) { return true, false }
-	d.must(d.complete(l, bare(1)))
-	if !d.asked.made[2][0].Unconfirmed {
-		t.Error("Completion.Unconfirmed = false, although the set did not get the end of the item")
-	}
 }
 
 // TestCompleteWithOtherOutputFails: Complete returns an error if the queue does not sync the Store's Output.

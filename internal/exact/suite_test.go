@@ -20,7 +20,7 @@ var (
 )
 
 // crawl is a Store for the suite of package frontiertest. It hides all methods of the Store but
-// those of frontiertest.Crawl. If the suite saw that the Store implements exact.NoteStore, it
+// those of frontiertest.Crawl. If the suite saw that the Store is an exact.Queue, it
 // would choose the decisions about exact items itself. Here the set of the Store decides.
 type crawl struct{ frontiertest.Crawl }
 

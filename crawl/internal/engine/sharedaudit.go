@@ -115,15 +115,10 @@ func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 	if err != nil {
 		return err
 	}
-	stats, err := e.Counters(ctx)
-	if err != nil {
-		return err
-	}
 	fault := ""
 	if keys.Pending+keys.Queued != waits {
 		fault = "differ; crawler reconcile queues what Redis has lost"
 	}
 	a.Add("exact", waits, keys.Pending+keys.Queued, "keys in Postgres that wait", fault)
-	a.Add("outbox", 0, stats.Outbox, "notes for Postgres", "")
 	return nil
 }

@@ -53,6 +53,6 @@ also while workers run, and several times at once.`,
 }
 
 func printReconciled(w io.Writer, done exact.Reconciled) {
-	fmt.Fprintf(w, "%s from the outbox, %s offered: %s queued again, %s refused\n", human.Plural(done.Notes, "note"),
-		human.Plural(done.Offered.Offered, "key"), human.Commas(done.Added), human.Commas(done.Refused))
+	fmt.Fprintf(w, "%s offered: %s queued again, %s refused\n", human.Plural(done.Offered, "key"),
+		human.Commas(done.Added), human.Commas(done.Refused))
 }

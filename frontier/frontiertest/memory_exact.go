@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -67,39 +66,12 @@ func (m *Memory) RetryUnless(ctx context.Context, host string, outdated func(con
 	return m.retry(host, stays), nil
 }
 
-// Notes implements exact.NoteStore.
-func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	notes := append([]exact.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
-	return exact.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
-}
-
-// Delivered implements exact.NoteStore.
-func (m *Memory) Delivered(_ context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := len(batch.Notes)
-	if n == 0 || batch.Receipt != strconv.FormatUint(m.told, 10) || n > len(m.outbox) {
-		return false, nil
-	}
-	m.outbox = m.outbox[n:]
-	m.told += uint64(n)
-	m.stats.Found += seen
-	m.stats.Seen += seen
-	for _, refusal := range refused {
-		m.stats.Found += refusal.Count
-		m.stats.Refused[refusal.Reason] += refusal.Count
-	}
-	return true, nil
-}
-
 // waits reports whether e is queued or leased. It returns false if e is nil.
 func (e *entry) waits() bool {
 	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
 }
 
-// Waits implements exact.NoteStore.
+// Waits implements exact.Queue.
 func (m *Memory) Waits(_ context.Context, keys []exact.ItemKey) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,15 +2,16 @@ package frontiertest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// outboxCases check what an exact set relies on. An exact set is a database beside a crawl
+// exactCases check what an exact set relies on. An exact set is a database beside a crawl
 // that decides whether an exact URL is new. Offer.Decision is its decision.
-var outboxCases = beside([]testCase{
+var exactCases = beside([]testCase{
 	{"DecisionNewIsQueuedOnce", Options{}, func(c *driver) {
 		item := as(frontier.New, page("a.test", 1))
 		late := as(frontier.New, page("a.test", 2))
@@ -90,10 +91,23 @@ var outboxCases = beside([]testCase{
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantClaims(0, 0)
 	}},
-	{"DecisionLaterIsForLinks", Options{}, func(c *driver) {
-		verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))})
-		c.Require(err != nil, "Add of an offer to be decided later = %v, want an error", verdicts)
-		c.wantStats(counts{"found": 0, "outbox": 0})
+	// This case checks that an exact item waits while it is queued, delayed or
+	// leased, and does not wait after its completion.
+	{"WaitsUntilCompleted", Options{}, func(c *driver) {
+		items := allAs(frontier.New, pages("a.test", 0, 3))
+		items[2].Delay = time.Hour
+		c.add(items...)
+		keys := make([]exact.ItemKey, len(items))
+		for i, item := range items {
+			keys[i] = exact.ItemKey{Host: item.Host, Fingerprint: c.print(item)}
+		}
+		c.wantWaits("queued", keys, true, true, true)
+		l := c.lease()
+		c.wantWaits("leased", keys, true, true, true)
+		c.endAfter(l, finished(l.Items[0]), finished(l.Items[1]))
+		c.wantWaits("completed", keys, false, false, true)
+		keys[2].Fingerprint[0]++
+		c.wantWaits("never offered", keys[2:], false)
 	}},
 	// This case checks that Retry skips a failed item whose URL was queued
 	// again meanwhile and still waits.
@@ -125,13 +139,20 @@ var outboxCases = beside([]testCase{
 	}},
 })
 
+// wantWaits checks which items are queued or leased .
+func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
+	got, err := d.Crawl.(exact.Queue).Waits(d.Ctx, keys)
+	d.Must(err, "Waits")
+	d.Require(slices.Equal(got, want), "%s items: Waits(%x) = %v, want %v", when, keys, got, want)
+}
+
 // beside changes cases so that each crawl has an exact set beside it. A case does nothing if
-// its crawl is not an exact.NoteStore. beside returns cases.
+// its crawl is not an exact.Queue. beside returns cases.
 func beside(cases []testCase) []testCase {
 	for i, c := range cases {
 		cases[i].Options.ExactSet = true
 		cases[i].Check = func(d *driver) {
-			if _, ok := d.Crawl.(exact.NoteStore); ok {
+			if _, ok := d.Crawl.(exact.Queue); ok {
 				c.Check(d)
 			}
 		}
