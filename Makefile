@@ -103,11 +103,7 @@ bench: deps build bin/bench ## measure filters, stores and crawls on this machin
 .PHONY: bench-peers
 bench-peers: build bin/bench ## our speed against a bare loop and colly on real HTML
 	$(call step,bare loop against crawler against colly)
-	@site=$$(mktemp -d); trap 'rm -r "$$site"' EXIT; \
-	bin/bench layout -dir "$$site" -copies $(BENCHCOPIES); \
-	bin/bench compare -dir "$$site"; \
-	echo 'the same sent with gzip:'; \
-	bin/bench compare -dir "$$site" -gzip
+	@bin/bench compare -copies $(BENCHCOPIES)
 
 .PHONY: bench-go
 bench-go: ## the Go benchmarks six times, for benchstat

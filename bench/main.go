@@ -3,8 +3,7 @@
 // guarantees. It also measures what `crawler bench` measures, in servers that it starts.
 //
 //	bench measure [-n N] [-fpr P] ... NAME...   make a report; names are fpr, speed, memory, crawl and broad
-//	bench layout -dir DIR                       make a site in DIR from the installed documentation of Debian packages
-//	bench compare -dir DIR                      crawl the site in DIR with colly, the bare loop and the crawler
+//	bench compare [-copies N] [-rounds N]       crawl the documentation of Debian packages with all three
 //
 // measure and compare run the crawler that -crawler names.
 package main
@@ -43,48 +42,49 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	if len(args) == 0 {
-		return errors.New("want a command: measure, layout or compare")
+		return errors.New("want a command: measure or compare")
 	}
 	switch args[0] {
 	case "measure":
 		return measure(ctx, args[1:], stdout, stderr)
-	case "layout":
-		return layout(args[1:])
 	case "compare":
 		return compare(ctx, args[1:], stdout)
 	default:
-		return fmt.Errorf("unknown command %q, want measure, layout or compare", args[0])
+		return fmt.Errorf("unknown command %q, want measure or compare", args[0])
 	}
 }
 
-func layout(args []string) error {
-	flags := flag.NewFlagSet("bench layout", flag.ContinueOnError)
-	dir := flags.String("dir", "", "the folder to make")
-	copies := flags.Int("copies", 10, "how often the site holds each documentation")
+// compare compares the crawlers on a site of installed documentation, first without and then with
+// gzip, in which most servers send their answers.
+func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
+	copies := flags.Int("copies", 10, "how often the site has each documentation")
+	crawler := flags.String("crawler", "bin/crawler", "the crawler binary")
+	rounds := flags.Int("rounds", 3, "how often each crawls the site")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *dir == "" || *copies < 1 {
-		return errors.New("layout: want -dir and at least one copy")
+	if *copies < 1 || *rounds < 1 {
+		return errors.New("compare: want at least one copy and one round")
 	}
 	trees, err := realhtml.Installed()
 	if err != nil {
 		return err
 	}
-	return realhtml.LayOut(*dir, trees, *copies)
-}
-
-func compare(ctx context.Context, args []string, stdout io.Writer) error {
-	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
-	dir := flags.String("dir", "", "the folder of HTML files")
-	crawler := flags.String("crawler", "bin/crawler", "the crawler binary")
-	rounds := flags.Int("rounds", 3, "how often each crawls the site")
-	packed := flags.Bool("gzip", false, "the server sends answers with gzip, as most do")
-	if err := flags.Parse(args); err != nil {
+	dir, err := os.MkdirTemp("", "bench-site-")
+	if err != nil {
 		return err
 	}
-	if *dir == "" || *rounds < 1 {
-		return errors.New("compare: want -dir and at least one round")
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := realhtml.LayOut(dir, trees, *copies); err != nil {
+		return err
 	}
-	return peers.Compare(ctx, contest.Self, contest.Binary(*crawler), contest.Site{Folder: *dir, Packed: *packed}, *rounds, stdout)
+	for _, packed := range []bool{false, true} {
+		fmt.Fprintf(stdout, "sent with gzip: %t\n", packed)
+		err := peers.Compare(ctx, contest.Self, contest.Binary(*crawler), contest.Site{Folder: dir, Packed: packed}, *rounds, stdout)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

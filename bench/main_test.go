@@ -21,8 +21,7 @@ func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"want a command":                        {},
 		"unknown command":                       {"guess"},
-		"want -dir and":                         {"layout"},
-		"want -dir":                             {"compare"},
+		"want at least one copy":                {"compare", "-copies", "0"},
 		"want fpr, speed, memory, crawl, broad": {"measure", "seen"},
 	} {
 		err := run(t.Context(), args, nil, io.Discard, io.Discard)
@@ -39,7 +38,7 @@ func TestMeasure(t *testing.T) {
 	if err := run(t.Context(), args, nil, &out, &lines); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\n## Pages a second\n", "\n| 1,000 pages, 10 hosts ", "\n* Redis: ", "\n* Postgres: "} {
+	for _, want := range []string{"\n## Pages a second\n", "\n| 1,000 pages, 10 hosts ", "\n* servers: Redis "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in the report:\n%s\n%s", want, &out, &lines)
 		}

@@ -28,7 +28,6 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	flags.Var(&keys, "n", "URLs, keys or pages of the largest measurement")
 	flags.Var(&fpr, "fpr", "false-positive rate of the filters (default several)")
 	crawler := flags.String("crawler", "bin/crawler", "the crawler binary")
-	html := flags.String("html", "", "crawl: the HTML files in this folder, too")
 	concurrency := flags.String("concurrency", "", "broad: hosts asked at once, as in 64,1000,auto (default 64,1000,4000)")
 	each := flags.Duration("each", 0, "broad: time of each crawl, shorter if -budget is too small (default 15s)")
 	tls := flags.Bool("tls", false, "broad: crawl over TLS, too")
@@ -63,7 +62,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 		switch name {
 		case "crawl":
 			r.Sections = append(r.Sections, crawl.Section(crawl.Config{
-				Pages: uint64(keys), HTML: *html, Dir: b.Dir, Self: contest.Self, Crawler: product}))
+				Pages: uint64(keys), Dir: b.Dir, Self: contest.Self, Crawler: product}))
 		case "broad":
 			c := crawl.BroadConfig{Time: *each, TLS: *tls, Dir: b.Dir, Self: contest.Self, Crawler: product, Redis: b.Server}
 			if *concurrency != "" {

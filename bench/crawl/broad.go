@@ -110,7 +110,7 @@ func BroadSection(config BroadConfig) *report.Section {
 }
 
 func newBroad(config BroadConfig) *broad {
-	s := report.NewSection("broad", "Many late hosts", fmt.Sprintf("`crawler crawl`"+` crawls a synthetic web, with --delay %v. The web has
+	s := &report.Section{Name: "broad", Title: "Many late hosts", About: fmt.Sprintf("`crawler crawl`"+` crawls a synthetic web, with --delay %v. The web has
 %s hosts, which answer after %v on average (log-normal, spread %g). The root pages of %s of the hosts are the seeds. On
 average a page has %d KB and, in addition to the links that make every page reachable, %d links. Each crawl ends when its
 time is over. A crawl named "embedded" is in a directory, and one named "Redis" has its queue in Redis. They are compared
@@ -124,7 +124,7 @@ Connections are those that the site accepted, for each request that it got, robo
 the processor time that garbage collection took, as the runtime estimates it. Round trips are counted in two ways: in a
 directory, how often the store synced a group of changes, and with Redis, how often the server read requests. The column
 "limited by" is from the crawl's report.`,
-		broadDelay, report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, report.Count(uint64(config.seeds())).Text, contest.PageBytes>>10, broadLinks))
+		broadDelay, report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, report.Count(uint64(config.seeds())).Text, contest.PageBytes>>10, broadLinks)}
 	b := &broad{config: config, section: s, loops: make(map[string]contest.Took)}
 	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")

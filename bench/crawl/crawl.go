@@ -25,7 +25,6 @@ import (
 // Config describes the measurement.
 type Config struct {
 	Pages   uint64          // of the largest synthetic web; 0 means 10,000
-	HTML    string          // a folder of HTML files that is crawled as well; empty means none
 	Dir     string          // parent of the temporary directories of crawls
 	Self    contest.Program // serves sites and runs the loop; required, as is Crawler
 	Crawler contest.Program
@@ -58,16 +57,13 @@ func Section(config Config) *report.Section {
 }
 
 // sites returns the sites that are crawled: webs of several sizes, each with few and with
-// many hosts, and the folder.
+// many hosts.
 func sites(config Config) (all []contest.Site) {
 	for _, n := range report.Sizes(smallest, config.Pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
 		for _, h := range slices.Compact(hosts) {
 			all = append(all, contest.Site{Pages: n, Hosts: h})
 		}
-	}
-	if config.HTML != "" {
-		all = append(all, contest.Site{Folder: config.HTML})
 	}
 	return all
 }
@@ -80,20 +76,17 @@ type measurement struct {
 }
 
 func nameOf(s contest.Site) string {
-	if s.Folder != "" {
-		return "HTML folder"
-	}
 	return fmt.Sprintf("%s pages, %s hosts", report.Count(s.Pages).Text, report.Count(s.Hosts).Text)
 }
 
 func newMeasurement(config Config) *measurement {
-	s := report.NewSection("crawl", "Pages a second", fmt.Sprintf("`crawler crawl`"+` in a directory is compared with a bare loop. The
+	s := &report.Section{Name: "crawl", Title: "Pages a second", About: fmt.Sprintf("`crawler crawl`"+` in a directory is compared with a bare loop. The
 crawler has no delay, sends up to %d requests to a host at once, asks up to %d hosts at once, and stores everything
 durably. The loop consists of net/http, html.Tokenizer and a map, and has %d workers. It ignores robots.txt, has no
 limits, and stores nothing on disk. The synthetic web has pages of %d KB. The crawler, the loop and the site are three
 processes on this machine. CPU is the processor time of the process of the crawler or of the loop, and memory is its
 largest resident size. Only HTML answers count as pages. The crawler's processor time by stage is from a profile.`,
-		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10))
+		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10)}
 	m := &measurement{config: config, section: s}
 	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
 		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")

@@ -54,27 +54,12 @@ func TestCrawlRows(t *testing.T) {
 }
 
 func measures(t *testing.T, bin contest.Program) {
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"index.html":     `<a href="a.html">a</a> <a href="sub/#part">sub</a> <a href="http://elsewhere.invalid/">not followed</a>`,
-		"a.html":         `<a href="index.html">back</a> <a href="text.txt">no page</a> <a href="sub">redirects</a>`,
-		"text.txt":       "text",
-		"sub/index.html": `<a href="../a.html?x=1&amp;y=2">the same file, another page</a>`,
-	} {
-		name = filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	left := t.TempDir()
-	section := Section(Config{Pages: 200, HTML: folder, Dir: left, Self: contest.Self, Crawler: bin})
+	section := Section(Config{Pages: 200, Dir: left, Self: contest.Self, Crawler: bin})
 	if err := runSteps(t, time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{"200 pages, 10 hosts": 200, "200 pages, 20 hosts": 200, "HTML folder": 5}
+	want := map[string]float64{"200 pages, 10 hosts": 200, "200 pages, 20 hosts": 200}
 	for _, row := range section.Tables[0].Rows {
 		if name := row[0].Text; *row[1].Value != want[name] {
 			t.Errorf("%s: %s pages, want %g", name, row[1].Text, want[name])
@@ -96,11 +81,11 @@ func measures(t *testing.T, bin contest.Program) {
 
 func TestSitesAreCrawled(t *testing.T) {
 	var names []string
-	for _, site := range sites(Config{Pages: 250_000, HTML: "x"}) {
+	for _, site := range sites(Config{Pages: 250_000}) {
 		names = append(names, nameOf(site))
 	}
 	want := "10,000 pages, 10 hosts; 10,000 pages, 1,000 hosts; 100,000 pages, 10 hosts; 100,000 pages, 10,000 hosts; " +
-		"250,000 pages, 10 hosts; 250,000 pages, 25,000 hosts; HTML folder"
+		"250,000 pages, 10 hosts; 250,000 pages, 25,000 hosts"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("sites %q, want %q", got, want)
 	}

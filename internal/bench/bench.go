@@ -42,7 +42,7 @@ type Bench struct {
 	Config
 	Server  *sets.Redis // nil means none
 	Dir     string      // for stores on disk
-	Servers []report.Server
+	Servers []string    // their names and versions
 
 	noRedis, noPostgres string // why there is none
 }
@@ -55,31 +55,23 @@ func Open(ctx context.Context, config Config) (*Bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bench{Config: config, Dir: dir, Servers: []report.Server{}, noRedis: "no --redis is given", noPostgres: "no --postgres is given"}
+	b := &Bench{Config: config, Dir: dir, noRedis: "no --redis is given", noPostgres: "no --postgres is given"}
 	if config.Redis != "" {
 		if b.Server, err = sets.OpenRedis(ctx, config.Redis); err != nil {
 			b.noRedis = err.Error()
 		} else {
-			b.Servers = append(b.Servers, report.Server{Name: "Redis", Version: b.Server.Version})
+			b.Servers = append(b.Servers, "Redis "+b.Server.Version)
 		}
 	}
 	if config.Postgres != "" {
-		version, err := versionOf(ctx, config.Postgres)
-		if err != nil {
-			b.Postgres, b.noPostgres = "", err.Error()
+		if conn, err := pgx.Connect(ctx, config.Postgres); err != nil {
+			b.Postgres, b.noPostgres = "", "connect to Postgres: "+err.Error()
 		} else {
-			b.Servers = append(b.Servers, report.Server{Name: "Postgres", Version: version})
+			b.Servers = append(b.Servers, "Postgres "+conn.PgConn().ParameterStatus("server_version"))
+			_ = conn.Close(ctx) // only the version is of interest
 		}
 	}
 	return b, nil
-}
-
-func versionOf(ctx context.Context, dsn string) (string, error) {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return "", fmt.Errorf("connect to Postgres: %w", err)
-	}
-	return conn.PgConn().ParameterStatus("server_version"), conn.Close(ctx)
 }
 
 // Close closes the connections and removes the directory.
@@ -91,88 +83,49 @@ func (b *Bench) Close() error {
 	return err
 }
 
-// Sections returns the sections of a measurement.
+// Sections returns the sections of a measurement. They list the parts that need a server which
+// is not there.
 func (b *Bench) Sections(name string) []*report.Section {
+	stores := []sets.Kind{sets.Local(b.Dir)} // with a queue
+	seen := []sets.Kind{sets.Memory(), stores[0]}
+	subjects := []fpr.Subject{fpr.Memory(), fpr.Exact(stores[0])}
+	rates, few := []float64(nil), []float64{0.01, 1e-4, 1e-6}
+	if b.FPR != 0 {
+		rates = []float64{b.FPR}
+		few = rates
+	}
+	weighed := memory.InHeap(few)
+	if b.Server != nil {
+		store := sets.RedisStore(b.Server)
+		stores = append(stores, store)
+		seen = append(seen, sets.RedisFilter(b.Server), store, sets.RedisSet(b.Server, false))
+		subjects = append(subjects, fpr.Exact(store), fpr.Redis(b.Server))
+		weighed = append(weighed, memory.InRedis(b.Server, few)...)
+	}
+	weighed = append(weighed, memory.OnDisk(b.Dir)...)
+	if b.Postgres != "" {
+		set := sets.Postgres(b.Postgres)
+		seen, subjects = append(seen, set), append(subjects, fpr.Exact(set))
+		weighed = append(weighed, memory.InPostgres(b.Postgres)...)
+	}
+	var all []*report.Section
 	switch name {
 	case "fpr":
-		return []*report.Section{b.fpr()}
+		all = []*report.Section{fpr.Section(fpr.Config{Keys: b.Keys, Rates: rates, Seed: b.Seed, Subjects: subjects})}
 	case "speed":
-		return []*report.Section{b.seen(), b.frontier()}
-	default:
-		return []*report.Section{b.memory()}
+		all = []*report.Section{speed.Seen(b.Keys, seen), speed.Frontier(b.Keys, stores)}
+	case "memory":
+		all = []*report.Section{memory.Section(b.Keys, weighed)}
 	}
-}
-
-// rates returns the false-positive rate of the configuration. If it has none, rates returns the
-// defaults.
-func (b *Bench) rates(defaults ...float64) []float64 {
-	if b.FPR != 0 {
-		return []float64{b.FPR}
-	}
-	return defaults
-}
-
-// lacking adds to a section the parts that need a server which is not there. An empty name
-// means that there is no such part.
-func (b *Bench) lacking(s *report.Section, redis, bloom, postgres string) *report.Section {
-	if redis != "" && b.Server == nil {
-		s.Miss(redis, b.noRedis)
-	}
-	if bloom != "" && b.Server != nil && !b.Server.HasBloom {
-		s.Miss(bloom, "this Redis has no Bloom module")
-	}
-	if postgres != "" && b.Postgres == "" {
-		s.Miss(postgres, b.noPostgres)
-	}
-	return s
-}
-
-func (b *Bench) fpr() *report.Section {
-	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(b.Dir))}
-	if b.Server != nil {
-		all = append(all, fpr.Exact(sets.RedisStore(b.Server)), fpr.Redis(b.Server))
-	}
-	if b.Postgres != "" {
-		all = append(all, fpr.Exact(sets.Postgres(b.Postgres)))
-	}
-	s := fpr.Section(fpr.Config{Keys: b.Keys, Seed: b.Seed, Subjects: all, Rates: b.rates()})
-	return b.lacking(s, "redisbits and redisstore", "", "pgstore")
-}
-
-func (b *Bench) memory() *report.Section {
-	rates := b.rates(0.01, 1e-4, 1e-6)
-	all := memory.InHeap(rates)
-	if b.Server != nil {
-		all = append(all, memory.InRedis(b.Server, rates)...)
-	}
-	all = append(all, memory.OnDisk(b.Dir)...)
-	if b.Postgres != "" {
-		all = append(all, memory.InPostgres(b.Postgres)...)
-	}
-	s := memory.Section(memory.Config{Keys: b.Keys, Subjects: all})
-	return b.lacking(s, "all that is kept in Redis", "BF.RESERVE", "all that is kept in Postgres")
-}
-
-func (b *Bench) seen() *report.Section {
-	all := []sets.Kind{sets.Memory(), sets.Local(b.Dir)}
-	if b.Server != nil {
-		all = append(all, sets.RedisFilter(b.Server), sets.RedisStore(b.Server), sets.RedisSet(b.Server, false))
-		if b.Server.HasBloom {
-			all = append(all, sets.RedisBloom(b.Server))
+	for _, s := range all {
+		if b.Server == nil {
+			s.Miss("all that is in Redis", b.noRedis)
+		}
+		if b.Postgres == "" && s.Name != "frontier" { // the queue of a crawl is never in Postgres
+			s.Miss("all that is in Postgres", b.noPostgres)
 		}
 	}
-	if b.Postgres != "" {
-		all = append(all, sets.Postgres(b.Postgres))
-	}
-	return b.lacking(speed.Seen(speed.Config{Keys: b.Keys, Sets: all}), "redisbits and redisstore, SADD and BF.MADD", "BF.MADD", "pgstore")
-}
-
-func (b *Bench) frontier() *report.Section {
-	all := []sets.Kind{sets.Local(b.Dir)}
-	if b.Server != nil {
-		all = append(all, sets.RedisStore(b.Server))
-	}
-	return b.lacking(speed.Frontier(speed.Config{Keys: b.Keys, Sets: all}), "redisstore", "", "")
+	return all
 }
 
 // Reported wraps the error of a run that has printed its whole report.
@@ -211,20 +164,15 @@ func Run(ctx context.Context, r *report.Report, dir string, asJSON bool, out, pr
 	return errors.Join(err, result)
 }
 
-// verdict returns the error of a run, or nil. The argument measured is the error of the
-// measurements. The returned error lists the broken promises. It also contains the error of
-// the measurements, unless ctx ended the run. If ctx ended the run and no promise is broken,
-// verdict returns the error of ctx.
+// verdict returns the error of a run: the broken promises, and measured, the error of the
+// measurements. If a promise is broken, verdict leaves out that ctx ended the run.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
-	switch {
-	case ctx.Err() != nil && len(broken) == 0:
-		return ctx.Err()
-	case ctx.Err() != nil:
-		measured = nil
-	}
 	if len(broken) == 0 {
 		return measured
+	}
+	if ctx.Err() != nil {
+		measured = nil
 	}
 	return errors.Join(fmt.Errorf("%s broken:\n  %s", human.Plural(uint64(len(broken)), "promise"), strings.Join(broken, "\n  ")), measured)
 }

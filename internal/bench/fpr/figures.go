@@ -8,13 +8,6 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-func (c Case) label(s Subject) report.Cell {
-	if c.Growth {
-		return report.Words(fmt.Sprintf("%s, grown ×%d", s.Name, c.growth()))
-	}
-	return report.Words(s.Name)
-}
-
 // counted is the number of events in a number of trials, and the rate of events that theory
 // predicts.
 type counted struct {
@@ -42,7 +35,7 @@ func (n counted) cells() []report.Cell {
 			ratio = report.Fixed(n.rate()/theory, 3)
 		}
 	}
-	return []report.Cell{report.Count(n.count), report.Number(n.rate(), 4), report.Between(lo, hi), report.Number(theory, 4), ratio, off}
+	return []report.Cell{report.Count(n.count), report.Number(n.rate(), 4), report.Words(fmt.Sprintf("%.3g … %.3g", lo, hi)), report.Number(theory, 4), ratio, off}
 }
 
 // hold checks a promise: the number of events must agree with a rate between lowest and
@@ -73,7 +66,7 @@ func (m *measurement) agrees(n counted, what string, slack float64) bool {
 // reportFull adds the row for a set to which all its keys were added.
 func (m *measurement) reportFull(turn *report.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
 	n, what, mean := counted{claimed, probes, theory.FPR}, s.Name+", "+c.Name(), theory.FPR.Mean
-	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
+	m.full.Row(append([]report.Cell{report.Words(s.Name + c.growth()), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
 	if m.agrees(n, what, theory.Slack) {
 		n.hold(m.bound, what, 0, c.FPR)
 	}
@@ -83,7 +76,7 @@ func (m *measurement) reportFull(turn *report.Turn, s Subject, c Case, claimed, 
 // reportLost adds the row for the keys that a set lost while it was filled.
 func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) {
 	n := counted{lost, c.Keys, theory.Lost}
-	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)
+	m.filling.Row(append([]report.Cell{report.Words(s.Name + c.growth()), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)
 	m.agrees(n, s.Name+", "+c.Name()+", while filling", theory.Slack)
 }
 

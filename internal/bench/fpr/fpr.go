@@ -78,16 +78,15 @@ type Case struct {
 }
 
 // Name returns the name of the case, which is unique within its subject.
-func (c Case) Name() string {
-	name := fmt.Sprintf("p = %g", c.FPR)
-	if c.Growth {
-		name += fmt.Sprintf(", grown ×%d", c.growth())
-	}
-	return name
-}
+func (c Case) Name() string { return fmt.Sprintf("p = %g%s", c.FPR, c.growth()) }
 
-// growth returns the ratio of offered keys to capacity.
-func (c Case) growth() uint64 { return (c.Keys + c.Capacity/2) / c.Capacity }
+// growth says how many times its capacity the set gets, if it grows.
+func (c Case) growth() string {
+	if !c.Growth {
+		return ""
+	}
+	return fmt.Sprintf(", grown ×%d", (c.Keys+c.Capacity/2)/c.Capacity)
+}
 
 // probes returns the number of probes in which a hundred errors are expected.
 func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
@@ -96,12 +95,10 @@ func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
 // in 3.5 million exceeds it.
 const limit = 5
 
-var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
-
 // Section returns the section of the measurement, with its steps.
 func Section(config Config) *report.Section {
 	if config.Rates == nil {
-		config.Rates = rates
+		config.Rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 	}
 	m := newMeasurement(config)
 	seed := config.Seed
@@ -157,7 +154,7 @@ type measurement struct {
 }
 
 func newMeasurement(config Config) *measurement {
-	s := report.NewSection("fpr", "False positives", fmt.Sprintf(
+	s := &report.Section{Name: "fpr", Title: "False positives", About: fmt.Sprintf(
 		`Each filter is filled with %s random fingerprints, and each exact store with %s. The fingerprints of URLs are keyed
 hashes, so random ones behave like them. Then a filter is asked for at least 100/p other fingerprints. If the budget was
 too small for that, the case is listed under "Missing", with the number of keys that were added. The intervals are 95 %% Wilson intervals. The theory is computed
@@ -166,7 +163,7 @@ up, so a small set gets more bits than it needs. A rate is promised for the mean
 differs from it by chance; σ includes this, layer by layer. A promise is broken if a figure differs from the theory by
 more than %dσ, in addition to the 0.2 %% (memory) or 1 %% (Redis) by which the formulas may be wrong. By chance this
 happens once in 3.5 million figures. The filters of the exact stores are much too small on purpose, and claim nearly all
-keys; pgstore has no filter.`, report.Count(config.filterKeys()).Text, report.Count(config.exactKeys()).Text, limit))
+keys; pgstore has no filter.`, report.Count(config.filterKeys()).Text, report.Count(config.exactKeys()).Text, limit)}
 	m := &measurement{section: s}
 	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
 	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")

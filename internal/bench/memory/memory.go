@@ -18,13 +18,6 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Config describes the measurement. The zero value has no subjects, so nothing is
-// measured.
-type Config struct {
-	Keys     uint64 // number of keys in the largest measurement; 0 means a million
-	Subjects []Subject
-}
-
 // Subject is one way to store URLs.
 type Subject struct {
 	Name string
@@ -63,14 +56,14 @@ const maxItems = 10_000_000
 // smallest is the number of items of the first measurement.
 const smallest = 100_000
 
-// Section returns the section of the measurement, with its steps: small sizes first.
-func Section(config Config) *report.Section {
-	config.Keys = cmp.Or(config.Keys, 1_000_000)
+// Section returns the section of the measurement, with its steps: small sizes first. The
+// argument keys is the number of keys in the largest measurement; 0 means a million.
+func Section(keys uint64, subjects []Subject) *report.Section {
 	m := newMeasurement()
-	for _, n := range report.Sizes(smallest, config.Keys) {
+	for _, n := range report.Sizes(smallest, cmp.Or(keys, 1_000_000)) {
 		items := report.Count(n).Text + " items"
 		table := m.section.Table(items, "store", "p", "bytes each", "by", "crawler size", "measured / predicted", "bound", "times the bound")
-		for _, s := range config.Subjects {
+		for _, s := range subjects {
 			name := s.Name + ", " + items
 			if s.Most > 0 && n > s.Most {
 				m.section.Miss(name, "too large to be weighed: up to "+report.Count(s.Most).Text)
@@ -94,7 +87,7 @@ type measurement struct {
 }
 
 func newMeasurement() *measurement {
-	s := report.NewSection("memory", "Memory for each URL", fmt.Sprintf(
+	s := &report.Section{Name: "memory", Title: "Memory for each URL", About: fmt.Sprintf(
 		`Each store gets as many URLs as it is made for, all different, of %d bytes. The column "by" says how its size is
 measured:
 
@@ -106,7 +99,7 @@ measured:
 
 The bound is the least size of a set with that rate of errors, log2(1/p) bits. An exact set has no bound, because it
 stores the keys themselves. The memory that a Redis needs once for all crawls (scripts) is not counted, and neither is
-its slow log. The crawler's own stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance))
+its slow log. The crawler's own stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance)}
 	m := &measurement{section: s}
 	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
 	return m

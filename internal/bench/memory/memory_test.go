@@ -20,9 +20,9 @@ func runSteps(t *testing.T, budget time.Duration, section *report.Section) error
 	return r.Run(t.Context(), func(line string) { t.Log(line) })
 }
 
-func weighAll(t *testing.T, config Config) *report.Section {
+func weighAll(t *testing.T, keys uint64, subjects ...Subject) *report.Section {
 	t.Helper()
-	section := Section(config)
+	section := Section(keys, subjects)
 	if err := runSteps(t, 5*time.Minute, section); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestHoldsToPrediction(t *testing.T) {
 		{8.99, true, "-10.1 % of the 10"}, {13.21, true, "+10.1 % of the 12"}, {100, false, ""},
 	} {
 		subject := Subject{Name: "store", Ours: c.ours, Predict: ten, Weigh: scale(func(n uint64) float64 { return c.each * float64(n) })}
-		s := weighAll(t, Config{Keys: 1000, Subjects: []Subject{subject}})
+		s := weighAll(t, 1000, subject)
 		faults := strings.Join(s.Promises[0].Broken, "\n")
 		if (faults != "") != (c.fault != "") || !strings.Contains(faults, c.fault) {
 			t.Errorf("%g bytes per key: broken promises %q, want %q", c.each, faults, c.fault)
@@ -65,7 +65,7 @@ func TestHoldsToPrediction(t *testing.T) {
 // the sizes that are too large for a store.
 func TestSizesInMemory(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
-	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
+	s := weighAll(t, 3_000_000, subject)
 	if len(s.Tables) != 3 || len(s.Tables[0].Rows) != 1 || len(s.Tables[1].Rows)+len(s.Tables[2].Rows) != 0 {
 		t.Errorf("%d tables, want 3, of which only the first has a row", len(s.Tables))
 	}
@@ -77,7 +77,7 @@ func TestSizesInMemory(t *testing.T) {
 // TestInHeap measures a filter and a map.
 func TestInHeap(t *testing.T) {
 	all := InHeap([]float64{1e-6})
-	s := weighAll(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
+	s := weighAll(t, smallest, all[0], all[2])
 	if len(s.Missing) > 0 || len(s.Promises[0].Broken) > 0 || s.Promises[0].Checks != 1 {
 		t.Errorf("missing %+v, broken promises %q, %d figures checked; want none, none and 1", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
 	}
@@ -115,28 +115,6 @@ func redisAt(t *testing.T, server *servers.RedisServer) *sets.Redis {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return r
-}
-
-// TestModuleIsWeighed measures a substitute for a Bloom module: two renamed commands that
-// accept the arguments of the module's commands, and store nothing.
-func TestModuleIsWeighed(t *testing.T) {
-	plain, bloom := servers.Redis(t, servers.RedisOptions{}), servers.Redis(t, servers.RedisOptions{
-		Config: map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"},
-	})
-	for server, want := range map[*servers.RedisServer]bool{plain: false, bloom: true} {
-		r := redisAt(t, server)
-		if r.HasBloom != want {
-			t.Fatalf("HasBloom = %t, want %t", r.HasBloom, want)
-		}
-		all := InRedis(r, []float64{1e-6})
-		module := all[len(all)-1]
-		if strings.HasPrefix(module.Name, "BF.RESERVE") != want {
-			t.Errorf("Redis has a Bloom module: %t, but the last subject is %s", want, module.Name)
-		}
-		if _, err := module.Weigh(t.Context(), 5000); err != nil {
-			t.Errorf("%s: %v", module.Name, err)
-		}
-	}
 }
 
 func TestPostgresIsWeighed(t *testing.T) {

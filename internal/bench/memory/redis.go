@@ -24,13 +24,7 @@ func InRedis(r *sets.Redis, rates []float64) (all []Subject) {
 	}
 	for i, name := range []string{"Redis SET of URLs", "Redis SET of 8-byte hashes"} {
 		all = append(all, Subject{Name: name, Most: maxItems, Predict: exactStore(name), By: "used_memory",
-			Weigh: weighSet(r, sets.RedisSet(r, i == 1), 0)})
-	}
-	for _, p := range rates {
-		if r.HasBloom {
-			all = append(all, Subject{Name: fmt.Sprintf("BF.RESERVE, p = %g", p), FPR: p,
-				By: "used_memory", Weigh: weighSet(r, sets.RedisBloom(r), p)})
-		}
+			Weigh: weighSet(r, sets.RedisSet(r, i == 1))})
 	}
 	return all
 }
@@ -69,9 +63,9 @@ func weighRedis(r *sets.Redis, fill fill) weigh {
 }
 
 // weighSet returns a weigh function for a set of URLs.
-func weighSet(r *sets.Redis, kind sets.Kind, p float64) weigh {
+func weighSet(r *sets.Redis, kind sets.Kind) weigh {
 	return weighRedis(r, func(ctx context.Context, n uint64) (*sets.Set, error) {
-		return filled(ctx, kind, sets.Plan{Capacity: n, FPR: p}, urls(n, urlHosts))
+		return filled(ctx, kind, sets.Plan{Capacity: n}, urls(n, urlHosts))
 	})
 }
 

@@ -45,15 +45,13 @@ func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format,
 // or the budget ends it, the section has these words beside the reason.
 func (t *Turn) At(format string, args ...any) { t.at = fmt.Sprintf(format, args...) }
 
-// errBudget reports that the budget of the run is used up.
-var errBudget = errors.New("the budget was used up")
-
 // Run runs the steps of all sections in order, until Budget seconds after Began. The share of a
 // step is the time that is left, divided by the number of steps that are left. After each step
 // Run calls ended with a line about it. It returns the errors of failed steps and ctx.Err(),
 // joined. The sections name the steps that have no result, and how far the last of them was.
 func (r *Report) Run(ctx context.Context, ended func(line string)) error {
-	within, cancel := context.WithDeadlineCause(ctx, r.Began.Add(time.Duration(r.Budget*float64(time.Second))), errBudget)
+	end := r.Began.Add(time.Duration(r.Budget * float64(time.Second)))
+	within, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	left := 0
 	for _, s := range r.Sections {
@@ -62,45 +60,35 @@ func (r *Report) Run(ctx context.Context, ended func(line string)) error {
 	var failed []error
 	for _, s := range r.Sections {
 		for _, step := range s.steps {
-			if why := over(ctx, within); why != "" {
-				s.Missing = append(s.Missing, Missing{step.name, why + " before it began", ctx.Err() == nil})
-				continue
-			}
-			failed = append(failed, s.run(ctx, within, step, left, ended))
+			began, turn := time.Now(), &Turn{at: "before it began"}
+			turn.deadline = began.Add(end.Sub(began) / time.Duration(left))
 			left--
+			err := within.Err()
+			starts := err == nil
+			if starts {
+				turn.at = ""
+				err = step.run(within, turn)
+			}
+			switch {
+			case err == nil:
+			case within.Err() == nil:
+				turn.found = err.Error()
+				failed = append(failed, fmt.Errorf("%s: %w", step.name, err))
+			case ctx.Err() != nil:
+				turn.found = strings.TrimSpace("interrupted " + turn.at)
+			default:
+				turn.found = strings.TrimSpace("the budget was used up " + turn.at)
+				if r.Ended == "" {
+					r.Ended = fmt.Sprintf("%s: %s: %s", s.Name, step.name, turn.found)
+				}
+			}
+			if err != nil {
+				s.Miss(step.name, turn.found)
+			}
+			if starts {
+				ended(fmt.Sprintf("%s: %s: %s (%v)", s.Name, step.name, turn.found, time.Since(began).Round(100*time.Millisecond)))
+			}
 		}
 	}
 	return errors.Join(append(failed, ctx.Err())...)
-}
-
-// run runs the first of the steps that are left. The context within ends with the budget.
-func (s *Section) run(ctx, within context.Context, step step, left int, ended func(line string)) error {
-	began := time.Now()
-	end, _ := within.Deadline()
-	turn := &Turn{deadline: began.Add(end.Sub(began) / time.Duration(left))}
-	err := step.run(within, turn)
-	why := over(ctx, within)
-	switch {
-	case err == nil:
-	case why == "":
-		s.Miss(step.name, err.Error())
-		turn.found, err = err.Error(), fmt.Errorf("%s: %w", step.name, err)
-	default:
-		turn.found, err = strings.TrimSpace(why+" "+turn.at), nil
-		s.Missing = append(s.Missing, Missing{step.name, turn.found, ctx.Err() == nil})
-	}
-	ended(fmt.Sprintf("%s: %s: %s (%v)", s.Name, step.name, turn.found, time.Since(began).Round(100*time.Millisecond)))
-	return err
-}
-
-// over returns why no more steps can run, or "".
-func over(ctx, within context.Context) string {
-	switch {
-	case ctx.Err() != nil:
-		return "interrupted"
-	case within.Err() != nil:
-		return errBudget.Error()
-	default:
-		return ""
-	}
 }

@@ -1,7 +1,6 @@
 package sets
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +18,10 @@ import (
 // Redis is the server that has the sets. All its memory and processor time are
 // attributed to the sets, so no other client should use it.
 type Redis struct {
-	URL      string // can have a password
-	Options  *redis.UniversalOptions
-	Client   redis.UniversalClient
-	Version  string
-	HasBloom bool // the server has the commands of a Bloom module
+	URL     string // can have a password
+	Options *redis.UniversalOptions
+	Client  redis.UniversalClient
+	Version string
 }
 
 // OpenRedis connects to the Redis at a URL, which must have a single address. The caller must
@@ -35,11 +33,10 @@ func OpenRedis(ctx context.Context, url string) (*Redis, error) {
 	}
 	r := &Redis{URL: url, Options: options, Client: NewClient(options)}
 	info := r.Client.InfoMap(ctx, "server")
-	commands, err := r.Client.Do(ctx, "COMMAND", "INFO", "BF.RESERVE").Slice()
-	if err := cmp.Or(info.Err(), err); err != nil {
+	if err := info.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to Redis: %w", err), r.Close())
 	}
-	r.Version, r.HasBloom = info.Item("Server", "redis_version"), len(commands) == 1 && commands[0] != nil
+	r.Version = info.Item("Server", "redis_version")
 	return r, nil
 }
 
@@ -154,51 +151,24 @@ func RedisSet(r *Redis, hashed bool) Kind {
 	if hashed {
 		kind.Name = "SADD of 8-byte hashes"
 	}
-	kind.Open = plain(r, nil, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
-		answers := make([]*redis.IntCmd, links.Len())
-		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i := range answers {
-				member := any(links.Offer(i).URL)
-				if hashed {
-					print := links.Print(i)
-					member = print[:8]
+	kind.Open = inRedis(r, func(context.Context, Plan) (*Set, error) {
+		key, client := newName(), NewClient(r.Options)
+		add := func(ctx context.Context, links Links) ([]bool, error) {
+			answers := make([]*redis.IntCmd, links.Len())
+			_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for i := range answers {
+					member := any(links.Offer(i).URL)
+					if hashed {
+						print := links.Print(i)
+						member = print[:8]
+					}
+					answers[i] = pipe.SAdd(ctx, key, member)
 				}
-				answers[i] = pipe.SAdd(ctx, key, member)
-			}
-			return nil
-		})
-		return each(links, func(i int) bool { return answers[i].Val() > 0 }), err
+				return nil
+			})
+			return each(links, func(i int) bool { return answers[i].Val() > 0 }), err
+		}
+		return &Set{Add: add, Close: client.Close, Remove: func(ctx context.Context) error { return r.Client.Unlink(ctx, key).Err() }}, nil
 	})
 	return kind
-}
-
-// RedisBloom returns the Kind for the filter that the server's Bloom module implements.
-// See Redis.HasBloom.
-func RedisBloom(r *Redis) Kind {
-	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
-		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Capacity)).Err()
-	}
-	return Kind{Name: "BF.MADD", Open: plain(r, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
-		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Offer(i).URL })...).Result()
-	})}
-}
-
-// plain returns a function that opens a set in one Redis key.
-func plain(
-	r *Redis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
-	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),
-) func(context.Context, Plan) (*Set, error) {
-	return inRedis(r, func(ctx context.Context, plan Plan) (*Set, error) {
-		key, client := newName(), NewClient(r.Options)
-		if reserve != nil {
-			if err := reserve(ctx, client, key, plan); err != nil {
-				return nil, errors.Join(err, client.Close())
-			}
-		}
-		return &Set{
-			Add:    func(ctx context.Context, links Links) ([]bool, error) { return add(ctx, client, key, links) },
-			Close:  client.Close,
-			Remove: func(ctx context.Context) error { return r.Client.Unlink(ctx, key).Err() },
-		}, nil
-	})
 }

@@ -21,12 +21,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/bench/sets"
 )
 
-// Config describes the measurement. The zero value has no sets, so nothing is measured.
-type Config struct {
-	Keys uint64 // capacity of each set, and the maximum number of offered links; 0 means a million
-	Sets []sets.Kind
-}
-
 // Parameters of the workloads: links per call or page, and concurrent callers.
 var (
 	pageLinks = []uint64{4, 100}
@@ -46,33 +40,31 @@ percentiles of the time of a call. The other columns are for each %s: the proces
 the server and received from it ("wire B"), and the bytes of the server's log.`
 
 // Seen returns the section with the steps that measure how fast sets decide whether links are
-// new.
-func Seen(config Config) *report.Section {
-	s := report.NewSection("seen", "Links a second", `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links.
+// new. The argument keys is the capacity of each set, and the maximum number of offered links;
+// 0 means a million.
+func Seen(keys uint64, kinds []sets.Kind) *report.Section {
+	s := &report.Section{Name: "seen", Title: "Links a second", About: `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links.
 First all links are new, then the same links are offered again, until none is left or the time is over. The stores queue
 new links and have them on disk, or in Redis, before they answer. No answer of Redis comes from a cache in the process.
 Postgres decides which links are new, and has them on disk before it answers. To mark URLs as queued and finished would
 take additional time, which is not measured. Postgres reports the length of its log, but not its processor time.
 
-SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6. They
-remember links and queue nothing.
+SADD is a common alternative: a SET of URLs, used in pipelines. It remembers links and queues nothing.
 
-`+fmt.Sprintf(units, "link"))
-	table := s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...)
-	config.steps(s, seen, table)
+` + fmt.Sprintf(units, "link")}
+	steps(s, seen, keys, kinds, s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...))
 	return s
 }
 
 // Frontier returns the section with the steps that measure how fast pages are leased and
-// completed. Each set must have a queue.
-func Frontier(config Config) *report.Section {
-	s := report.NewSection("frontier", "Pages through the queue", `The hosts have no delay. Each caller leases a host, completes its items one by one, and gives the host back. Each item
+// completed. Each set must have a queue. The argument keys is that of Seen.
+func Frontier(keys uint64, kinds []sets.Kind) *report.Section {
+	s := &report.Section{Name: "frontier", Title: "Pages through the queue", About: `The hosts have no delay. Each caller leases a host, completes its items one by one, and gives the host back. Each item
 is completed as a page with 4 or 100 links, of which one is new and the others are known. So the length of the queue does
 not change. A call is the completion of a page. No page is fetched.
 
-`+fmt.Sprintf(units, "page"))
-	table := s.Table("Lease and complete", append([]string{"store", "callers", "links a page", "pages", "pages/s"}, used...)...)
-	config.steps(s, pages, table)
+` + fmt.Sprintf(units, "page")}
+	steps(s, pages, keys, kinds, s.Table("Lease and complete", append([]string{"store", "callers", "links a page", "pages", "pages/s"}, used...)...))
 	return s
 }
 
@@ -80,9 +72,9 @@ not change. A call is the completion of a page. No page is fetched.
 type workload func(ctx context.Context, turn *report.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
 
 // steps adds the steps of a workload for each set.
-func (config Config) steps(s *report.Section, load workload, table *report.Table) {
-	keys := cmp.Or(config.Keys, 1_000_000)
-	for _, kind := range config.Sets {
+func steps(s *report.Section, load workload, keys uint64, kinds []sets.Kind, table *report.Table) {
+	keys = cmp.Or(keys, 1_000_000)
+	for _, kind := range kinds {
 		for _, n := range callers {
 			s.Step(fmt.Sprintf("%s, %d callers", kind.Name, n), func(ctx context.Context, turn *report.Turn) (err error) {
 				set, err := kind.Open(ctx, sets.Plan{Capacity: keys + waiting})

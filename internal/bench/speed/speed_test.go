@@ -22,9 +22,9 @@ func runSteps(t *testing.T, budget time.Duration, section *report.Section) error
 }
 
 // privateRedis opens a server with a log.
-func privateRedis(t *testing.T, config map[string]string) *sets.Redis {
+func privateRedis(t *testing.T) *sets.Redis {
 	t.Helper()
-	r, err := sets.OpenRedis(t.Context(), servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: config}).URL())
+	r, err := sets.OpenRedis(t.Context(), servers.Redis(t, servers.RedisOptions{AppendOnly: true}).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +61,12 @@ func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 }
 
 func TestSeenRows(t *testing.T) {
-	in := privateRedis(t, nil)
-	// A substitute for a Bloom module: two renamed commands that accept the arguments of the
-	// module's commands, and have the same types of answers.
-	bloom := privateRedis(t, map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"})
+	in := privateRedis(t)
 	for _, kind := range []sets.Kind{
-		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(in), sets.RedisStore(in), sets.RedisSet(in, false), sets.RedisBloom(bloom),
+		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(in), sets.RedisStore(in), sets.RedisSet(in, false),
 	} {
 		t.Run(kind.Name, func(t *testing.T) {
-			section := Seen(Config{Keys: 400, Sets: []sets.Kind{kind}})
+			section := Seen(400, []sets.Kind{kind})
 			rows := measureAll(t, section)
 			if want := len(callers) * len(pageLinks) * 2; len(rows) != want {
 				t.Fatalf("%d rows, want %d", len(rows), want)
@@ -88,9 +85,9 @@ func TestSeenRows(t *testing.T) {
 }
 
 func TestFrontierRows(t *testing.T) {
-	for _, kind := range []sets.Kind{sets.Local(t.TempDir()), sets.RedisStore(privateRedis(t, nil))} {
+	for _, kind := range []sets.Kind{sets.Local(t.TempDir()), sets.RedisStore(privateRedis(t))} {
 		t.Run(kind.Name, func(t *testing.T) {
-			section := Frontier(Config{Keys: 200, Sets: []sets.Kind{kind}})
+			section := Frontier(200, []sets.Kind{kind})
 			rows := measureAll(t, section)
 			if want := len(callers) * len(pageLinks); len(rows) != want {
 				t.Fatalf("%d rows, want %d", len(rows), want)
@@ -106,7 +103,7 @@ func TestFrontierRows(t *testing.T) {
 func TestPostgresRows(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	kind := sets.Postgres(server.DSN())
-	section := Seen(Config{Keys: 3000, Sets: []sets.Kind{kind}})
+	section := Seen(3000, []sets.Kind{kind})
 	rows := measureAll(t, section)
 	if want := len(callers) * len(pageLinks) * 2; len(rows) != want {
 		t.Fatalf("%d rows, want %d", len(rows), want)
@@ -124,7 +121,7 @@ func TestPostgresRows(t *testing.T) {
 
 // TestForgetfulSetIsFound checks that a set that forgets links causes an error.
 func TestForgetfulSetIsFound(t *testing.T) {
-	section := Seen(Config{Keys: 200, Sets: []sets.Kind{{
+	section := Seen(200, []sets.Kind{{
 		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
 			return &sets.Set{
 				Add: func(_ context.Context, links sets.Links) ([]bool, error) {
@@ -134,7 +131,7 @@ func TestForgetfulSetIsFound(t *testing.T) {
 				Remove: func(context.Context) error { return nil },
 			}, nil
 		},
-	}}})
+	}})
 	if err := runSteps(t, time.Minute, section); err == nil || !strings.Contains(err.Error(), "new again") {
 		t.Errorf("error %v, want one about links that are new again", err)
 	}

@@ -45,9 +45,8 @@ type options struct {
 // program.
 func Command(version string) *cobra.Command {
 	o := &options{version: version}
-	var chosen []string
 	command := &cobra.Command{
-		Use:   "bench [" + strings.Join(bench.Names, "|") + "|all]...",
+		Use:   "bench [" + strings.Join(bench.Names, "|") + "]...",
 		Short: "Measure filters and stores on this machine",
 		Long: `crawler bench measures on this machine how often the filters err and what the
 stores cost, and compares it with what crawler size calculates. It measures the
@@ -58,14 +57,21 @@ what was measured until then.`,
 		Example: `  crawler bench                                  all that needs no server, in five minutes
   crawler bench fpr --n 10M --budget 1h
   crawler bench --redis redis://10.0.0.5:6379/3 --report out`,
-		Args: func(_ *cobra.Command, args []string) (err error) {
-			chosen, err = choose(args)
-			return err
+		Args: func(_ *cobra.Command, args []string) error {
+			for _, name := range args {
+				if !slices.Contains(bench.Names, name) {
+					return fmt.Errorf("%q is nothing to measure, want %s", name, strings.Join(bench.Names, ", "))
+				}
+			}
+			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), chosen, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = bench.Names
+			}
+			return o.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
-		ValidArgs: append(slices.Clone(bench.Names), "all"),
+		ValidArgs: bench.Names,
 	}
 	o.addTo(command.Flags())
 	return command
@@ -98,21 +104,6 @@ func checkRedis(text string) error {
 	return nil
 }
 
-// choose returns the names of the measurements in args. It returns all names if args is
-// empty or contains "all".
-func choose(args []string) ([]string, error) {
-	if len(args) == 0 || slices.Contains(args, "all") {
-		args = bench.Names
-	}
-	var errs []error
-	for _, name := range args {
-		if !slices.Contains(bench.Names, name) {
-			errs = append(errs, fmt.Errorf("%q is nothing to measure, want %s or all", name, strings.Join(bench.Names, ", ")))
-		}
-	}
-	return args, errors.Join(errs...)
-}
-
 // Bounds of --n and --fpr.
 const (
 	minKeys = 1000           // fewer keys show nothing
@@ -132,27 +123,25 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	r.Servers = b.Servers
-	for _, name := range bench.Names {
-		if slices.Contains(chosen, name) {
-			r.Sections = append(r.Sections, b.Sections(name)...)
-		}
+	for _, name := range chosen {
+		r.Sections = append(r.Sections, b.Sections(name)...)
 	}
 	return bench.Run(ctx, r, o.dir, o.json, out, progress)
 }
 
 // line returns the command line of this run, without secrets.
 func (o *options) line(chosen []string) string {
-	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
-	add := func(given bool, words ...string) {
-		if given {
-			line = append(line, words...)
+	line := append([]string{"crawler", "bench"}, chosen...)
+	if o.redis != "" {
+		line = append(line, "--redis", (&crawl.Redis{URL: o.redis}).Where())
+	}
+	if o.postgres != "" {
+		line = append(line, "--postgres", (&crawl.Postgres{URL: o.postgres}).Where())
+	}
+	for _, flag := range [][2]string{{"--n", o.keys.String()}, {"--fpr", o.fpr.String()}, {"--budget", o.budget.String()}, {"--seed", fmt.Sprint(o.seed)}, {"--report", o.dir}} {
+		if flag[1] != "" {
+			line = append(line, flag[:]...)
 		}
 	}
-	add(o.redis != "", "--redis", (&crawl.Redis{URL: o.redis}).Where())
-	add(o.postgres != "", "--postgres", (&crawl.Postgres{URL: o.postgres}).Where())
-	add(o.keys != 0, "--n", o.keys.String())
-	add(o.fpr != 0, "--fpr", o.fpr.String())
-	add(true, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
-	add(o.dir != "", "--report", o.dir)
 	return strings.Join(line, " ")
 }
