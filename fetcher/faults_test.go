@@ -363,31 +363,35 @@ func (s *partAway) Complete(ctx context.Context, id frontier.LeaseID, done []fro
 	return s.Memory.Complete(ctx, id, done, update)
 }
 
-// TestStorePartAway: while the store cannot complete the items of one host, for much longer than a lease,
+// TestStorePartAway: while the store cannot complete the items of many hosts, for much longer than a lease,
 // these pages wait. All other hosts go on, no page is requested twice, and the outage is logged once.
 func TestStorePartAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const pagesOfHost = 60
+		const hosts, pagesOfHost = 10, 30
 		w := newWorld(t, pages(nil))
 		cfg := w.config()
+		cfg.Concurrency = 2
 		var log logLines
 		cfg.Logger = log.logger()
 		begun := time.Now()
 		store := &partAway{w.store, map[bloomstore.Fingerprint]bool{}, func() bool { return time.Since(begun) < 20*time.Minute }}
 		cfg.Store = store
 		c := w.worker(cfg)
-		var seeds []string
-		for i := range pagesOfHost {
-			url := fmt.Sprintf("http://part.test/%d", i)
+		var parts, others []string
+		for n := range hosts * pagesOfHost {
+			host, i := n%hosts, n/hosts
+			url := fmt.Sprintf("http://part%d.test/%d", host, i)
 			store.affected[w.store.Hasher().Fingerprint(url)] = true
-			seeds = append(seeds, url, fmt.Sprintf("http://other.test/%d", i), fmt.Sprintf("http://more.test/%d", i))
+			parts, others = append(parts, url), append(others, fmt.Sprintf("http://other%d.test/%d", host, i))
 		}
-		w.seed(c, seeds...)
+		w.seed(c, parts...)
 		wait := inBackground(t, c)
-		time.Sleep(19 * time.Minute)
+		time.Sleep(2 * time.Minute) // now the pages of these hosts wait
+		w.seed(c, others...)
+		time.Sleep(17 * time.Minute)
 		stats, err := w.store.Stats(t.Context())
-		if err != nil || stats.Done+stats.Failed != 2*pagesOfHost {
-			t.Errorf("%d items are finished during the outage (%v), want the %d of the other hosts", stats.Done+stats.Failed, err, 2*pagesOfHost)
+		if err != nil || stats.Done+stats.Failed != hosts*pagesOfHost {
+			t.Errorf("%d items are finished during the outage (%v), want the %d of the other hosts", stats.Done+stats.Failed, err, hosts*pagesOfHost)
 		}
 		if p := c.Progress(); p.StoreWaiting == 0 || p.StoreFull || p.LeasesLost > 0 {
 			t.Errorf("during the outage %d pages wait, StoreFull %t, %d leases are lost; want some, false and 0", p.StoreWaiting, p.StoreFull, p.LeasesLost)

@@ -58,6 +58,7 @@ type holding struct {
 	asking      int                      // requests that need the host's slot (see takeSlot)
 	slot        *gate                    // the gate of the host's slot; nil while the host has none
 	parked      bool                     // waits for the host's delay, or has ended
+	stalled     int                      // completions that wait while the store is unavailable
 	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits

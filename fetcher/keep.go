@@ -143,7 +143,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 	defer stage.None.Begin()
 	h.tally.storing.Add(1)
 	defer h.tally.storing.Add(-1)
-	taken := false
+	taken, stalled := false, false
 	err := h.whileUnavailable(h.hard, func() error {
 		update, lost := h.update(end)
 		if lost {
@@ -158,8 +158,15 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 			h.mu.Unlock()
 		}
 		taken = err == nil
+		if !stalled && errors.Is(err, frontier.ErrUnavailable) {
+			stalled = true
+			h.stall(1)
+		}
 		return err
 	})
+	if stalled {
+		h.stall(-1)
+	}
 	if sink, ok := h.cfg.Sink.(record.Settler); ok {
 		for i := range done {
 			sink.Settle(done[i].Item, h.lease.ID, taken)

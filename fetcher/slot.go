@@ -83,10 +83,10 @@ func (h *holding) takeSlot(stop context.Context) error {
 	return nil
 }
 
-// countReady counts the lease in Crawl.ready if it is neither parked nor late, and removes it from
-// the count otherwise. The caller must hold mu.
+// countReady counts the lease in Crawl.ready if it is neither parked nor late, and has no pages that wait
+// while the store is unavailable. Otherwise it removes the lease from the count. The caller must hold mu.
 func (h *holding) countReady() {
-	ready := !h.parked && h.slot != h.slots.late
+	ready := !h.parked && h.stalled == 0 && h.slot != h.slots.late
 	if ready == h.counted {
 		return
 	}
@@ -105,6 +105,17 @@ func (h *holding) setParked(parked bool) {
 	h.countReady()
 	h.mu.Unlock()
 	if parked {
+		h.Wake()
+	}
+}
+
+// stall adds n to the number of completions that wait while the store is unavailable. A part of the store may
+// be away that other hosts do not need, so the worker leases other hosts meanwhile.
+func (h *holding) stall(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stalled += n
+	if h.countReady(); n > 0 {
 		h.Wake()
 	}
 }
