@@ -47,9 +47,9 @@ func hostileWeb() *wire {
 	}}
 }
 
-// goodPages crawls good and hostile hosts together for a time and returns how
-// many requests the good hosts got.
-func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, long time.Duration) (requests int) {
+// goodPages crawls good and hostile hosts together for a time and returns when, after the start, the
+// good hosts got their requests.
+func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, long time.Duration) (requests []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, hostileWeb())
@@ -79,7 +79,7 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 				t.Errorf("%s was requested %v after the start, want no request after %v", c.url, c.start.Sub(begun), long)
 			}
 			if strings.HasPrefix(c.host, "g") {
-				requests++
+				requests = append(requests, c.start.Sub(begun))
 			}
 		}
 		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
@@ -96,24 +96,42 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 // hosts as slots (Config.Concurrency), good hosts still get at least a quarter as many
 // requests as in a crawl without hostile hosts.
 func TestHostileHostsDoNotStarveOthers(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
+	good, few := 20, 8
+	if testing.Short() {
+		good, few = 8, 4
+	}
+	type share struct {
+		long  time.Duration
+		least float64 // part of the requests that good hosts would get without hostile hosts
+	}
 	for _, c := range []struct {
 		hostile, concurrency int
-		long                 time.Duration
-		least                float64 // part of the requests that good hosts would get without hostile hosts
+		shares               []share // the last one is that of the whole crawl
 	}{
-		{250, 64, 40 * time.Second, 0.85},
-		{250, 64, 3 * time.Minute, 0.95},
-		{250, 8, 5 * time.Minute, 0.25}, // thirty times as many hostile hosts as slots: they occupy slots until each has been late once
+		{250, 64, []share{{40 * time.Second, 0.85}, {3 * time.Minute, 0.95}}},
+		{30 * few, few, []share{{5 * time.Minute, 0.25}}}, // hostile hosts occupy slots until each has been late once
 	} {
-		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
-		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)
-		part := float64(beside) / float64(alone)
-		t.Logf("%d slots, %v: good hosts get %d requests alone, %d beside %d hostile hosts: share %.2f",
-			c.concurrency, c.long, alone, beside, c.hostile, part)
-		if part < c.least {
-			t.Errorf("beside hostile hosts, good hosts get %.2f of the requests that they get alone, want at least %.2f",
-				part, c.least)
+		long := c.shares[len(c.shares)-1].long
+		alone := goodPages(t, rng, good, 0, c.concurrency, long)
+		beside := goodPages(t, rng, good, c.hostile, c.concurrency, long)
+		for _, share := range c.shares {
+			within := func(requests []time.Duration) (n int) {
+				for _, at := range requests {
+					if at <= share.long {
+						n++
+					}
+				}
+				return n
+			}
+			part := float64(within(beside)) / float64(within(alone))
+			t.Logf("%d slots, %v: good hosts get %d requests alone, %d beside %d hostile hosts: share %.2f",
+				c.concurrency, share.long, within(alone), within(beside), c.hostile, part)
+			if part < share.least {
+				t.Errorf("beside hostile hosts, good hosts get %.2f of the requests that they get alone, want at least %.2f",
+					part, share.least)
+			}
 		}
 	}
 }

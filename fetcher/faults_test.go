@@ -23,6 +23,7 @@ import (
 // contract allows. Each URL is still finished and recorded once, and each
 // host's delay is kept.
 func TestStoreFaults(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	for _, share := range []float64{0.05, 0.4} {
 		for workers := 1; workers <= 2; workers++ {
@@ -295,11 +296,12 @@ func TestOutageOfStore(t *testing.T) {
 // TestOutageHoldsUpRequests: while no page can be completed, the worker fetches only as many
 // pages as fit into maxBacklog bytes, and at most one more for each host.
 func TestOutageHoldsUpRequests(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const hosts, pages, refs = 4, 9, 4000
+		const hosts, pages, refs = 4, 6, 2000
 		many := make([]string, refs)
 		for i := range many {
-			many[i] = fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 1000))
+			many[i] = fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 2000))
 		}
 		full := links(many...)
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {

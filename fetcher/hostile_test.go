@@ -74,6 +74,7 @@ func (s *edgeSink) AppendEdges(_ *record.Record, edges []record.Edge) error {
 // with the least memory. All links are offered, none is refused, and the URLs that the store gets
 // at the same time were reserved: they take less than the memory.
 func TestHostileLinksStayInMemory(t *testing.T) {
+	t.Parallel()
 	const hosts, links = 8, 6000
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -122,6 +123,7 @@ func TestHostileLinksStayInMemory(t *testing.T) {
 // TestRulesStayInMemory crawls hosts whose robots.txt files are so long that the rules of only
 // two hosts fit. All rules are obeyed, and all pages that they allow are fetched.
 func TestRulesStayInMemory(t *testing.T) {
+	t.Parallel()
 	const hosts, lines = 12, 20_000
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder

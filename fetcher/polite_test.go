@@ -119,6 +119,7 @@ func (w *randomWeb) robots(url string, try int) reply {
 // TestRequestsStartWhenDue crawls difficult hosts with one or two workers on one store.
 // It compares every start with the due time according to package politeness.
 func TestRequestsStartWhenDue(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	policy := calm()
 	unhurried := policy

@@ -51,6 +51,7 @@ func TestSitemapsKeepLinks(t *testing.T) {
 // TestLargeSitemapsCutLinks: the links of a sitemap take limited memory. All its URLs are queued, and its record says
 // that links are missing.
 func TestLargeSitemapsCutLinks(t *testing.T) {
+	t.Parallel()
 	const urls = 20_000
 	synctest.Test(t, func(t *testing.T) {
 		var locs []string

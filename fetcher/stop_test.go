@@ -46,6 +46,7 @@ func TestConfigFaults(t *testing.T) {
 // TestMaxPages: one worker, or two workers together, fetch exactly as many
 // pages as the limit.
 func TestMaxPages(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	for _, limit := range []uint64{1, 2, 31, 32, 33, 100, 257} {
 		for workers := 1; workers <= 2; workers++ {
@@ -87,6 +88,7 @@ func TestMaxPages(t *testing.T) {
 // starts later. A worker without others makes none. All other items go back to the queue, and a run with a
 // higher limit goes on.
 func TestMaxPagesOfShared(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	for workers := 1; workers <= 3; workers++ {
 		synctest.Test(t, func(t *testing.T) {

@@ -38,22 +38,34 @@ func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	return web
 }
 
+// withoutLong removes those hardships from set that take the longest, under -short.
+func withoutLong(set testweb.Hardships) testweb.Hardships {
+	if testing.Short() {
+		return set &^ testweb.LargeSitemaps
+	}
+	return set
+}
+
 // TestCorners crawls every corner of the test web (see the function corners) that needs no
-// sockets.
+// sockets. Under -short, only the crawl with little memory reads large sitemaps.
 func TestCorners(t *testing.T) {
-	for name, change := range map[string]func(*config){
-		"defaults":            func(*config) {},
-		"concurrent requests": func(c *config) { c.HostConcurrency = 4 },
-		"little memory": func(c *config) {
-			c.Memory = 3 * fetcher.LeastMemory(c.Client)
-		},
+	t.Parallel()
+	all := testweb.Everything &^ wireOnly
+	for name, c := range map[string]struct {
+		set    testweb.Hardships
+		change func(*config)
+	}{
+		"defaults":            {withoutLong(all), func(*config) {}},
+		"concurrent requests": {withoutLong(all), func(c *config) { c.HostConcurrency = 4 }},
+		"little memory":       {all, func(c *config) { c.Memory = 3 * fetcher.LeastMemory(c.Client) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				web := corners(t, testweb.Everything&^wireOnly, 0)
+				web := corners(t, c.set, 0)
 				w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second})
 				cfg := w.cornerConfig(web)
-				change(&cfg)
+				c.change(&cfg)
 				w.crawl(cfg, web.Seeds()...)
 				judge(t, w, web, testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
 			})
@@ -72,11 +84,12 @@ func (w *world) cornerConfig(web *testweb.Web) config {
 // TestCornersByTwoWorkers: two workers crawl the corners with one store, whose leases are
 // short and whose calls sometimes fail. The records are complete and the delays are kept.
 func TestCornersByTwoWorkers(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		// MovedRobots is left out: if a robots.txt redirects to a host of another worker,
 		// the request does not keep that host's delay (docs/reference/web-policy.md).
-		web := corners(t, testweb.Everything&^wireOnly&^testweb.MovedRobots, 0)
+		web := corners(t, withoutLong(testweb.Everything&^wireOnly&^testweb.MovedRobots), 0)
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)
 		w.seed(w.worker(cfg), web.Seeds()...)
@@ -236,6 +249,7 @@ func (h hanging) Close() error {
 // TestCornersOnTheWire crawls over sockets. It visits the corners that need sockets (those
 // with floods of headers, look-ups of names and forbidden addresses) and some others.
 func TestCornersOnTheWire(t *testing.T) {
+	t.Parallel()
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +259,7 @@ func TestCornersOnTheWire(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	web := corners(t, wireOnly|testweb.Sitemaps|testweb.Bombs|testweb.Codings, canaries.Port)
+	web := corners(t, withoutLong(wireOnly|testweb.Sitemaps|testweb.LargeSitemaps|testweb.Bombs|testweb.Codings), canaries.Port)
 	server, names := serve(t, web, canaries.Harmless)
 	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: 5 * time.Millisecond})
 	cfg := w.config()

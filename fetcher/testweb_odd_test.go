@@ -13,6 +13,7 @@ import (
 // sockets. The judge of the test web knows which pages are found, how often each URL is requested
 // and what the records say.
 func TestOddAnswers(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]testweb.Hardships{
 		"answers": testweb.OddAnswers,
 		"markup":  testweb.OddMarkup,
@@ -21,6 +22,7 @@ func TestOddAnswers(t *testing.T) {
 		"both":    testweb.Feeds | testweb.Sitemaps,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			web := corners(t, set, 0)
 			server, names := serve(t, web, nil)
 			w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Millisecond})

@@ -22,6 +22,7 @@ var proof = flag.Bool("proof", false, "run the crawls of the test web at full si
 // exactly the expected ones, each once, and the delays are checked without a
 // tolerance.
 func TestWebWithAllHardships(t *testing.T) {
+	t.Parallel()
 	hosts, pages := fewer(60), fewer(2000)
 	if *proof {
 		hosts, pages = 200, 20_000
@@ -68,6 +69,7 @@ func TestWebWithAllHardships(t *testing.T) {
 // TestWebByTwoWorkers: two workers crawl the test web with one store, whose leases are short
 // and whose calls sometimes fail. The records are complete and the delays are kept.
 func TestWebByTwoWorkers(t *testing.T) {
+	t.Parallel()
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		web, err := testweb.New(testweb.Config{

@@ -34,6 +34,7 @@ const (
 	MalformedRobots
 	RobotsTags
 	Sitemaps
+	LargeSitemaps
 	Calendar
 	Sessions
 	Tracking
@@ -118,7 +119,7 @@ func hardships() []hardship {
 	return []hardship{
 		latency, clientErrors, serverErrors, throttling, resets, slow, redirects,
 		huge, robots, spellings, types, deep, dead, gzipped,
-		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps,
+		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps, largeSitemaps,
 		calendar, sessions, tracking, facets, repeatedPaths, longURLs,
 		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers, oddMarkup, feeds,
 	}

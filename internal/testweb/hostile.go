@@ -109,7 +109,7 @@ var nesting = hardship{
 	},
 }
 
-// bombs is a hardship: pages, a robots.txt and a sitemap that are small on the wire,
+// bombs is a hardship: pages and a robots.txt that are small on the wire,
 // but more than a gigabyte when they are unpacked. A correct crawl reads them like
 // other bodies, up to the usual limit. The server repeats pieces that it compressed
 // once, and never has a whole bomb in memory.
@@ -139,13 +139,6 @@ var bombs = hardship{
 		s.enter("/", "/open", "/closed")
 		s.pages("/open")
 		s.addClosed("/closed")
-
-		if c.sitemaps {
-			s = c.siteWithMaps("maps-bomb.corner.test", "/bomb.xml.gz")
-			entry := []byte(strings.TrimSuffix(urlsetOf(s.at("/only/bomb")), "</urlset>\n"))
-			s.sitemap("/bomb.xml.gz", "").withType("application/gzip").stream(func(out io.Writer) error { return gzipBomb(entry, out) })
-			s.pages("/only/bomb")
-		}
 	},
 }
 

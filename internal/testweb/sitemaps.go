@@ -9,9 +9,8 @@ import (
 )
 
 // sitemaps is a hardship: pages that only sitemaps name. There are indexes inside
-// indexes, and sitemaps that are compressed, in plain text, broken, endless, too long,
-// on another host, or with URLs of other hosts. With this hardship, a correct crawl
-// reads sitemaps. It is allowed to look for sitemaps of hosts that have none.
+// indexes, and sitemaps that are compressed, in plain text, broken, on another host, or with
+// URLs of other hosts. With this hardship, a correct crawl reads sitemaps. It is allowed to look for sitemaps of hosts that have none.
 var sitemaps = hardship{
 	bit: Sitemaps, name: "sitemaps",
 	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
@@ -48,8 +47,19 @@ var sitemaps = hardship{
 		s.page("/none.xml", "/only/named") // what arrives is a page, whatever robots.txt calls it
 		s.missing("/gone.xml")
 		s.pages("/only/broken1", "/only/broken2", "/only/cut", "/only/named")
+	},
+}
 
-		s = c.siteWithMaps("maps-many.corner.test", "/many.xml", "/endless.xml")
+// largeSitemaps is a hardship: sitemaps of which a correct crawl reads only a part, up to 50 MB.
+// Reading them takes longer than all other corners. They are made only together with the hardship Sitemaps.
+var largeSitemaps = hardship{
+	bit: LargeSitemaps, name: "large-sitemaps",
+	doc: "with sitemaps: some with too many entries, some that are endless, or 1.1 GB when unpacked",
+	corner: func(c *corners) {
+		if !c.sitemaps {
+			return
+		}
+		s := c.siteWithMaps("maps-many.corner.test", "/many.xml", "/endless.xml")
 		many := s.sitemap("/many.xml", "").stream(func(out io.Writer) error { return s.manyEntries(out) })
 		many.refuses("too_many", 1).limit = maxSitemapBytes
 		begin := strings.TrimSuffix(urlsetOf(s.at("/only/before")), "</urlset>\n")
@@ -63,6 +73,11 @@ var sitemaps = hardship{
 			}
 			return nil
 		}
+
+		bomb := c.siteWithMaps("maps-bomb.corner.test", "/bomb.xml.gz")
+		entry := []byte(strings.TrimSuffix(urlsetOf(bomb.at("/only/bomb")), "</urlset>\n"))
+		bomb.sitemap("/bomb.xml.gz", "").withType("application/gzip").stream(func(out io.Writer) error { return gzipBomb(entry, out) })
+		bomb.pages("/only/bomb")
 	},
 }
 

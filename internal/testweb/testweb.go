@@ -48,7 +48,8 @@
 //     host before it has the file;
 //   - obeys nofollow in X-Robots-Tag, robots meta elements and links;
 //   - with the hardship Sitemaps, reads the sitemaps that robots.txt names or, if
-//     it names none, /sitemap.xml, and up to 50 MiB and 50,000 entries of each;
+//     it names none, /sitemap.xml, and up to 50 MiB and 50,000 entries of each, of
+//     which LargeSitemaps has more;
 //   - with the hardship Feeds, reads RSS 0.9x, 1.0 and 2.0 and Atom, whatever content type they
 //     have, and follows the links of their items and to further pages of the feed;
 //   - decodes pages as the HTML standard says, and follows the links that the
