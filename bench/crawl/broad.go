@@ -41,8 +41,6 @@ const (
 	broadOverhead = 5 * time.Second // time that a crawl takes to start, and to finish its requests
 )
 
-var broadConcurrency = []string{"64", "1000", "4000"}
-
 // Names of the programs that are compared. The loop runs first, because the rates of the
 // other programs are reported as shares of the loop's rate.
 const (
@@ -89,27 +87,17 @@ func broadCases(config BroadConfig) (all []broadCase) {
 }
 
 type broad struct {
-	config  BroadConfig
-	section *report.Section
-	crawls  *report.Table
-	costs   *report.Table
-	loops   map[string]contest.Took // by broadCase.name
+	config        BroadConfig
+	crawls, costs *report.Table
+	loops         map[string]contest.Took // by broadCase.name
 }
 
 // BroadSection returns the section of the broad crawl, with its steps.
 func BroadSection(config BroadConfig) *report.Section {
 	config.Hosts, config.Time = cmp.Or(config.Hosts, broadHosts), cmp.Or(config.Time, broadTime)
 	if len(config.Concurrency) == 0 {
-		config.Concurrency = broadConcurrency
+		config.Concurrency = []string{"64", "1000", "4000"}
 	}
-	b := newBroad(config)
-	for _, c := range broadCases(config) {
-		b.section.Step(c.name(), func(ctx context.Context, turn *report.Turn) error { return b.run(ctx, turn, c) })
-	}
-	return b.section
-}
-
-func newBroad(config BroadConfig) *broad {
 	s := &report.Section{Name: "broad", Title: "Many late hosts", About: fmt.Sprintf("`crawler crawl`"+` crawls a synthetic web, with --delay %v. The web has
 %s hosts, which answer after %v on average (log-normal, spread %g). The root pages of %s of the hosts are the seeds. On
 average a page has %d KB and, in addition to the links that make every page reachable, %d links. Each crawl ends when its
@@ -125,12 +113,15 @@ the processor time that garbage collection took, as the runtime estimates it. Ro
 directory, how often the store synced a group of changes, and with Redis, how often the server read requests. The column
 "limited by" is from the crawl's report.`,
 		broadDelay, report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, report.Count(uint64(config.seeds())).Text, contest.PageBytes>>10, broadLinks)}
-	b := &broad{config: config, section: s, loops: make(map[string]contest.Took)}
+	b := &broad{config: config, loops: make(map[string]contest.Took)}
 	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")
 	b.costs = s.Table("What a page takes, and what limits", "crawl, hosts at once", "connections/request", "GC %", "round trips/page",
 		"Redis: CPU µs/page", "limited by")
-	return b
+	for _, c := range broadCases(config) {
+		s.Step(c.name(), func(ctx context.Context, turn *report.Turn) error { return b.run(ctx, turn, c) })
+	}
+	return s
 }
 
 // seeds returns the number of seeds of a crawl.

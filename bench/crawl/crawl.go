@@ -48,18 +48,27 @@ var stages = []string{"fetch", "parse", "canonicalise", "judge", "dedup", "store
 
 // Section returns the section of the measurement, with its steps.
 func Section(config Config) *report.Section {
-	config.Pages = cmp.Or(config.Pages, smallest)
-	m := newMeasurement(config)
-	for _, site := range sites(config) {
-		m.section.Step(nameOf(site), func(ctx context.Context, turn *report.Turn) error { return m.run(ctx, turn, site) })
+	s := &report.Section{Name: "crawl", Title: "Pages a second", About: fmt.Sprintf("`crawler crawl`"+` in a directory is compared with a bare loop. The
+crawler has no delay, sends up to %d requests to a host at once, asks up to %d hosts at once, and stores everything
+durably. The loop consists of net/http, html.Tokenizer and a map, and has %d workers. It ignores robots.txt, has no
+limits, and stores nothing on disk. The synthetic web has pages of %d KB. The crawler, the loop and the site are three
+processes on this machine. CPU is the processor time of the process of the crawler or of the loop, and memory is its
+largest resident size. Only HTML answers count as pages. The crawler's processor time by stage is from a profile.`,
+		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10)}
+	m := &measurement{config: config}
+	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
+		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")
+	m.times = s.Table("Where the crawler's time goes, µs of processor for each page", append([]string{"site"}, stages...)...)
+	for _, site := range sites(cmp.Or(config.Pages, smallest)) {
+		s.Step(nameOf(site), func(ctx context.Context, turn *report.Turn) error { return m.run(ctx, turn, site) })
 	}
-	return m.section
+	return s
 }
 
 // sites returns the sites that are crawled: webs of several sizes, each with few and with
 // many hosts.
-func sites(config Config) (all []contest.Site) {
-	for _, n := range report.Sizes(smallest, config.Pages) {
+func sites(pages uint64) (all []contest.Site) {
+	for _, n := range report.Sizes(smallest, pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
 		for _, h := range slices.Compact(hosts) {
 			all = append(all, contest.Site{Pages: n, Hosts: h})
@@ -69,29 +78,12 @@ func sites(config Config) (all []contest.Site) {
 }
 
 type measurement struct {
-	config  Config
-	section *report.Section
-	rates   *report.Table
-	times   *report.Table
+	config       Config
+	rates, times *report.Table
 }
 
 func nameOf(s contest.Site) string {
 	return fmt.Sprintf("%s pages, %s hosts", report.Count(s.Pages).Text, report.Count(s.Hosts).Text)
-}
-
-func newMeasurement(config Config) *measurement {
-	s := &report.Section{Name: "crawl", Title: "Pages a second", About: fmt.Sprintf("`crawler crawl`"+` in a directory is compared with a bare loop. The
-crawler has no delay, sends up to %d requests to a host at once, asks up to %d hosts at once, and stores everything
-durably. The loop consists of net/http, html.Tokenizer and a map, and has %d workers. It ignores robots.txt, has no
-limits, and stores nothing on disk. The synthetic web has pages of %d KB. The crawler, the loop and the site are three
-processes on this machine. CPU is the processor time of the process of the crawler or of the loop, and memory is its
-largest resident size. Only HTML answers count as pages. The crawler's processor time by stage is from a profile.`,
-		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10)}
-	m := &measurement{config: config, section: s}
-	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
-		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")
-	m.times = s.Table("Where the crawler's time goes, µs of processor for each page", append([]string{"site"}, stages...)...)
-	return m
 }
 
 // run crawls one site with the loop and with the crawler.

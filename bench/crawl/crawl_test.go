@@ -81,7 +81,7 @@ func measures(t *testing.T, bin contest.Program) {
 
 func TestSitesAreCrawled(t *testing.T) {
 	var names []string
-	for _, site := range sites(Config{Pages: 250_000}) {
+	for _, site := range sites(250_000) {
 		names = append(names, nameOf(site))
 	}
 	want := "10,000 pages, 10 hosts; 10,000 pages, 1,000 hosts; 100,000 pages, 10 hosts; 100,000 pages, 10,000 hosts; " +

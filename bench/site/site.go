@@ -12,6 +12,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -53,10 +54,10 @@ func Handler(dir string) http.Handler { return &folder{dir: dir} }
 func Packed(dir string) http.Handler { return &folder{dir: dir, packed: true} }
 
 type folder struct {
-	dir    string
-	packed bool
-	answer sync.Map // *answer by requested path
-	body   sync.Map // []byte by file name without symbolic links
+	dir     string
+	packed  bool
+	answers sync.Map // *answer by whether it is compressed and requested path; only of paths that exist
+	bodies  sync.Map // []byte by file name without symbolic links
 }
 
 // answer is a complete response.
@@ -64,7 +65,6 @@ type answer struct {
 	status int
 	header http.Header // shared between requests, never changed
 	body   []byte
-	packed func() *answer // returns the same answer, compressed with gzip
 }
 
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -72,35 +72,41 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	a := f.find(r.URL.Path)
-	if f.packed && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		a = a.packed()
-	}
-	header := w.Header()
-	for name, values := range a.header {
-		header[name] = values
-	}
+	a := f.find(r.URL.Path, f.packed && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(a.body) // an error means that the client closed the connection
 	}
 }
 
-// find returns the answer for a path. It remembers the answer if the path exists. It
-// does not remember paths that do not exist, because a client could fill the memory
-// with them.
-func (f *folder) find(name string) *answer {
-	if known, ok := f.answer.Load(name); ok {
+func (f *folder) find(name string, packed bool) *answer {
+	type key struct {
+		packed bool
+		name   string
+	}
+	if known, ok := f.answers.Load(key{packed, name}); ok {
 		return known.(*answer)
 	}
 	a, err := f.read(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return text(http.StatusNotFound, "not found")
+		a = text(http.StatusNotFound, "not found")
 	case err != nil:
-		return text(http.StatusInternalServerError, err.Error())
+		a = text(http.StatusInternalServerError, err.Error())
 	}
-	f.answer.Store(name, a)
+	if packed {
+		var small bytes.Buffer
+		z := gzip.NewWriter(&small)
+		_, _ = z.Write(a.body) // writes to a buffer do not fail
+		_ = z.Close()
+		a.body = small.Bytes()
+		a.header["Content-Encoding"] = []string{"gzip"}
+	}
+	a.header["Content-Length"] = []string{strconv.Itoa(len(a.body))}
+	if err == nil {
+		f.answers.Store(key{packed, name}, a)
+	}
 	return a
 }
 
@@ -126,35 +132,17 @@ func (f *folder) read(name string) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, ok := f.body.Load(target)
+	body, ok := f.bodies.Load(target)
 	if !ok {
 		content, err := os.ReadFile(target)
 		if err != nil {
 			return nil, err
 		}
-		body, _ = f.body.LoadOrStore(target, content)
+		body, _ = f.bodies.LoadOrStore(target, content)
 	}
-	return newAnswer(http.StatusOK, ContentType(file), body.([]byte)), nil
-}
-
-func newAnswer(status int, contentType string, body []byte) *answer {
-	a := &answer{status: status, body: body, header: http.Header{
-		"Content-Type":   {contentType},
-		"Content-Length": {strconv.Itoa(len(body))},
-	}}
-	a.packed = sync.OnceValue(func() *answer {
-		var small bytes.Buffer
-		z := gzip.NewWriter(&small)
-		_, _ = z.Write(body) // writes to a buffer do not fail
-		_ = z.Close()
-		packed := &answer{status: status, header: a.header.Clone(), body: small.Bytes()}
-		packed.header.Set("Content-Encoding", "gzip")
-		packed.header.Set("Content-Length", strconv.Itoa(small.Len()))
-		return packed
-	})
-	return a
+	return &answer{http.StatusOK, http.Header{"Content-Type": {ContentType(file)}}, body.([]byte)}, nil
 }
 
 func text(status int, message string) *answer {
-	return newAnswer(status, "text/plain", []byte(message+"\n"))
+	return &answer{status, http.Header{"Content-Type": {"text/plain"}}, []byte(message + "\n")}
 }

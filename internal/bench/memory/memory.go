@@ -59,35 +59,7 @@ const smallest = 100_000
 // Section returns the section of the measurement, with its steps: small sizes first. The
 // argument keys is the number of keys in the largest measurement; 0 means a million.
 func Section(keys uint64, subjects []Subject) *report.Section {
-	m := newMeasurement()
-	for _, n := range report.Sizes(smallest, cmp.Or(keys, 1_000_000)) {
-		items := report.Count(n).Text + " items"
-		table := m.section.Table(items, "store", "p", "bytes each", "by", "crawler size", "measured / predicted", "bound", "times the bound")
-		for _, s := range subjects {
-			name := s.Name + ", " + items
-			if s.Most > 0 && n > s.Most {
-				m.section.Miss(name, "too large to be weighed: up to "+report.Count(s.Most).Text)
-				continue
-			}
-			m.section.Step(name, func(ctx context.Context, turn *report.Turn) error {
-				bytes, err := s.Weigh(ctx, n)
-				if err == nil {
-					m.report(turn, table, s, n, bytes)
-				}
-				return err
-			})
-		}
-	}
-	return m.section
-}
-
-type measurement struct {
-	section *report.Section
-	promise *report.Promise
-}
-
-func newMeasurement() *measurement {
-	s := &report.Section{Name: "memory", Title: "Memory for each URL", About: fmt.Sprintf(
+	section := &report.Section{Name: "memory", Title: "Memory for each URL", About: fmt.Sprintf(
 		`Each store gets as many URLs as it is made for, all different, of %d bytes. The column "by" says how its size is
 measured:
 
@@ -100,13 +72,30 @@ measured:
 The bound is the least size of a set with that rate of errors, log2(1/p) bits. An exact set has no bound, because it
 stores the keys themselves. The memory that a Redis needs once for all crawls (scripts) is not counted, and neither is
 its slow log. The crawler's own stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance)}
-	m := &measurement{section: s}
-	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
-	return m
+	promise := section.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
+	for _, n := range report.Sizes(smallest, cmp.Or(keys, 1_000_000)) {
+		items := report.Count(n).Text + " items"
+		table := section.Table(items, "store", "p", "bytes each", "by", "crawler size", "measured / predicted", "bound", "times the bound")
+		for _, s := range subjects {
+			name := s.Name + ", " + items
+			if s.Most > 0 && n > s.Most {
+				section.Miss(name, "too large to be weighed: up to "+report.Count(s.Most).Text)
+				continue
+			}
+			section.Step(name, func(ctx context.Context, turn *report.Turn) error {
+				bytes, err := s.Weigh(ctx, n)
+				if err == nil {
+					s.report(turn, table, promise, n, bytes)
+				}
+				return err
+			})
+		}
+	}
+	return section
 }
 
-// report adds the row of a store, and checks its promise.
-func (m *measurement) report(turn *report.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
+// report adds the row of a store, and checks the promise.
+func (s *Subject) report(turn *report.Turn, table *report.Table, promise *report.Promise, n uint64, bytes float64) {
 	each := bytes / float64(n)
 	turn.Found("%.4g bytes each by %s", each, s.By)
 	rate, bound, times := report.Words("exact"), report.Words("–"), report.Words("–")
@@ -127,7 +116,7 @@ func (m *measurement) report(turn *report.Turn, table *report.Table, s Subject, 
 		share = report.Fixed(bytes/of, 3)
 		if s.Ours {
 			off := bytes/of - 1
-			m.promise.Hold(math.Abs(off) <= tolerance, "%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
+			promise.Hold(math.Abs(off) <= tolerance, "%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
 				s.Name, n, each, 100*off, of/float64(n))
 		}
 	}
