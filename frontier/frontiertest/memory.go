@@ -24,6 +24,9 @@ type MemoryConfig struct {
 
 	Now    func() time.Time // nil means time.Now
 	Output frontier.Output  // nil means that records are written and nothing is synced
+	// End is called before a Sync of Output with how exact items ended, which the Sync stores in an exact set
+	// (exact.Output.End). nil means that there is none.
+	End func([]exact.Finished)
 }
 
 // Memory is the reference frontier: one mutex, plain maps and slices, no durability. It

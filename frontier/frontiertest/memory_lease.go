@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 type lease struct {
@@ -251,7 +252,11 @@ func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontie
 	if err != nil {
 		return err
 	}
-	if records > 0 && m.cfg.Output != nil {
+	ends := m.ends(fresh)
+	if len(ends) > 0 {
+		m.cfg.End(ends)
+	}
+	if records+uint64(len(ends)) > 0 && m.cfg.Output != nil {
 		if _, err := m.cfg.Output.Sync(); err != nil {
 			return fmt.Errorf("frontiertest: sync the output: %w", err)
 		}
@@ -269,6 +274,19 @@ func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontie
 		m.release(l)
 	}
 	return nil
+}
+
+// ends returns how exact items end, if there is an exact set.
+func (m *Memory) ends(done []frontier.Completion) (ends []exact.Finished) {
+	for _, c := range done {
+		it := &m.entries[c.Item].item
+		if m.cfg.End != nil && it.Class != frontier.Bulk && c.Disposition == frontier.Finish {
+			ends = append(ends, exact.Finished{
+				Ref: exact.Ref{Fingerprint: c.Item, Round: it.Round}, Class: it.Class, Outcome: c.Outcome, Status: c.Status,
+			})
+		}
+	}
+	return ends
 }
 
 // fresh returns the elements of done whose items l has not completed yet. It returns an

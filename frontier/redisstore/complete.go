@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs
@@ -57,6 +58,8 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
+	case s.cfg.ExactSet && s.cfg.End == nil:
+		return errors.New("redisstore: Config.End is nil, so the exact set would not learn how an item ended")
 	case c.Record != nil && s.output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store has no output", c.Item[:4])
 	}
@@ -82,6 +85,7 @@ type followed struct {
 	links    answers
 	answered time.Time // when all links were answered
 	recorded bool      // its record was written
+	told     bool      // the exact set may have stored its end
 }
 
 // begin finds the items of completions, and locks the mutex of each item (the field turn). So the
@@ -204,11 +208,21 @@ func (c *completing) followAgain(ctx context.Context) error {
 	return nil
 }
 
-// record writes the records that were not written yet, and syncs the output.
+// record writes the records that were not written yet, and syncs the output. The Sync also stores the ends of
+// exact items in the exact set.
 func (c *completing) record() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
-		if t.Record == nil || t.Disposition != frontier.Finish {
+		if t.Disposition != frontier.Finish {
+			continue
+		}
+		if c.cfg.ExactSet && t.item.item.Class != frontier.Bulk {
+			job.sync, t.item.pending.told = true, true
+			job.ends = append(job.ends, exact.Finished{
+				Ref: exact.Ref{Fingerprint: t.Item, Round: t.item.item.Round}, Class: t.item.item.Class, Outcome: t.Outcome, Status: t.Status,
+			})
+		}
+		if t.Record == nil {
 			continue
 		}
 		job.sync = true
@@ -231,11 +245,12 @@ func (c *completing) record() error {
 }
 
 // refused returns ErrLeaseLost. If the completions certainly took no effect, it voids the
-// records that were written for them.
+// records that were written for them, but no record of an item whose end the exact set may have: perhaps no
+// worker gets the item again. If a worker does get it again, a second record of the round does no harm.
 func (c *completing) refused() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
-		if t.Void != nil && t.item.pending != nil && t.item.pending.recorded {
+		if t.Void != nil && t.item.pending != nil && t.item.pending.recorded && !t.item.pending.told {
 			job.write = append(job.write, t.Void)
 		}
 	}

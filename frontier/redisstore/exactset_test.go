@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -19,7 +20,7 @@ import (
 // exactConfig returns the config of a crawl with an exact set.
 func exactConfig(server *servers.RedisServer) Config {
 	cfg := config(server)
-	cfg.ExactSet = true
+	cfg.ExactSet, cfg.End, cfg.OpenOutput = true, func([]exact.Finished) {}, countOutput
 	return cfg
 }
 
@@ -363,5 +364,82 @@ func TestLostExactCompletion(t *testing.T) {
 			wantNoStray(t, c.Store)
 			wantBooks(t, c.Store)
 		})
+	}
+}
+
+// endOutput is an output that stores ends when it is synced, like an exact.Output.
+type endOutput struct {
+	countingOutput
+	given, stored []exact.Finished
+	err           error // of the next Sync
+}
+
+func (o *endOutput) Sync() (frontier.Position, error) {
+	err := o.err
+	if o.err = nil; err == nil {
+		o.stored = append(o.stored, o.given...)
+	}
+	o.given = nil
+	return nil, err
+}
+
+// TestEndsAreStoredFirst: the end of an exact item, with a record or without, is stored by the Sync after its
+// record, and before the item is completed. If that fails, nothing is completed. After that, the record of the
+// item is not voided, and not written again. Items that are bulk, retried or given back have no end.
+func TestEndsAreStoredFirst(t *testing.T) {
+	t.Parallel()
+	server, out := servers.Redis(t, servers.RedisOptions{}), new(endOutput)
+	cfg := exactConfig(server)
+	cfg.End = func(ends []exact.Finished) { out.given = append(out.given, ends...) }
+	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return out, nil }
+	s := openStore(t, cfg)
+	mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 4)))
+	mustAdd(t, s, testPages("a.test", 4, 5))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 5 {
+		t.Fatalf("Lease = %+v, %v, want five items", grant, err)
+	}
+	l := grant.Leases[0]
+	var done []frontier.Completion
+	for _, item := range l.Items {
+		c := finish(item)
+		c.Record, c.Void = out.write, func() error { t.Error("a record was voided"); return nil }
+		done = append(done, c)
+	}
+	done[0].Status = 204
+	done[1] = frontier.Completion{Item: l.Items[1].Fingerprint, Outcome: frontier.Network}
+	done[2] = frontier.Completion{Item: l.Items[2].Fingerprint, Disposition: frontier.Retry}
+	complete := func(done ...frontier.Completion) error {
+		return s.Complete(t.Context(), l.ID, done, frontier.HostUpdate{})
+	}
+	away := fmt.Errorf("set: %w", frontier.ErrUnavailable)
+	out.err = away
+	if err := complete(done[0], done[1], done[2], done[4]); !errors.Is(err, away) {
+		t.Fatalf("Complete while ends cannot be stored = %v, want %v", err, away)
+	}
+	if stats := wantBooks(t, s); stats.Leased != 5 {
+		t.Errorf("%d items are leased after that, want all 5", stats.Leased)
+	}
+	if err := complete(done[0], done[1], done[2], done[4]); err != nil {
+		t.Fatal(err)
+	}
+	end := func(i int, outcome frontier.Outcome, status int) exact.Finished {
+		return exact.Finished{Ref: exact.Ref{Fingerprint: l.Items[i].Fingerprint}, Class: frontier.Exact, Outcome: outcome, Status: status}
+	}
+	if want := []exact.Finished{end(0, frontier.OK, 204), end(1, frontier.Network, 0)}; !slices.Equal(out.stored, want) {
+		t.Errorf("stored ends %+v, want %+v", out.stored, want)
+	}
+	if out.records != 2 {
+		t.Errorf("%d records were written, want 2", out.records)
+	}
+	out.err = away
+	if err := complete(done[3]); !errors.Is(err, away) {
+		t.Fatal(err)
+	}
+	if err := s.client.Del(t.Context(), s.partition("a.test").active("a.test")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := complete(done[3]); !errors.Is(err, frontier.ErrLeaseLost) {
+		t.Errorf("Complete under a lost lease = %v, want ErrLeaseLost", err)
 	}
 }

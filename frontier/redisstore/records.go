@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 
-	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 // recordJob writes the records of one call of Complete.
 type recordJob struct {
-	write []func() error // each is called at most once
-	sync  bool           // sync the output afterwards
-	bytes int64          // that the functions hold and write, about
-	err   error          // of a write or of the sync
+	write []func() error   // each is called at most once
+	ends  []exact.Finished // of exact items, stored by the sync
+	sync  bool             // sync the output afterwards
+	bytes int64            // that the functions hold and write, about
+	err   error            // of a write or of the sync
 }
 
 // maxRecordJobs is how many jobs can share one sync. A job counts as one more for each
@@ -28,26 +29,33 @@ const (
 func (s *Store) newRecordQueue() *groupcommit.Queue[*recordJob] {
 	return groupcommit.New(groupcommit.Config[*recordJob]{
 		MaxSize: maxRecordJobs, Go: s.spawn,
-		Commit: func(_ context.Context, jobs []*recordJob) { writeRecords(s.output, jobs) },
+		Commit: func(_ context.Context, jobs []*recordJob) { s.writeRecords(jobs) },
 	})
 }
 
 // writeRecords runs the jobs of a group and sets their errors. If a function of a job fails,
 // the job's other functions are skipped.
-func writeRecords(output frontier.Output, jobs []*recordJob) {
+func (s *Store) writeRecords(jobs []*recordJob) {
 	needed := false
+	var ends []exact.Finished
 	for _, job := range jobs {
 		for _, write := range job.write {
 			if job.err = write(); job.err != nil {
 				break
 			}
 		}
-		needed = needed || job.sync && job.err == nil
+		if job.err == nil {
+			needed = needed || job.sync
+			ends = append(ends, job.ends...)
+		}
 	}
 	if !needed {
 		return
 	}
-	_, err := output.Sync()
+	if len(ends) > 0 {
+		s.cfg.End(ends)
+	}
+	_, err := s.output.Sync()
 	for _, job := range jobs {
 		if job.sync {
 			job.err = errors.Join(job.err, err)

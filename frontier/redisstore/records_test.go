@@ -75,11 +75,12 @@ func TestRecordsFailTogether(t *testing.T) {
 	out := &slowOutput{began: make(chan struct{}, 2), end: make(chan struct{}, 2), err: errors.New("disk full")}
 	out.end <- struct{}{}
 	synced, unsynced := &recordJob{sync: true}, &recordJob{write: []func() error{func() error { return nil }}}
-	writeRecords(out, []*recordJob{synced, unsynced})
+	s := &Store{output: out}
+	s.writeRecords([]*recordJob{synced, unsynced})
 	if !errors.Is(synced.err, out.err) || unsynced.err != nil {
 		t.Errorf("a job whose sync fails: %v, want %v; one that needs no sync: %v, want nil", synced.err, out.err, unsynced.err)
 	}
-	if writeRecords(out, []*recordJob{unsynced}); unsynced.err != nil || out.syncs != 1 {
+	if s.writeRecords([]*recordJob{unsynced}); unsynced.err != nil || out.syncs != 1 {
 		t.Errorf("a job that needs no sync: %v after %d syncs, want nil after 1", unsynced.err, out.syncs)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 	"github.com/bloomfrontier/crawler/internal/name"
 	"github.com/bloomfrontier/crawler/internal/recent"
@@ -39,6 +40,9 @@ type Config struct {
 	Growth     bloomstore.Growth // fixed: what the filter does with more than Capacity keys
 	Partitions int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
 	ExactSet   bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
+	// End is called with how exact items ended, before a Sync of the output that stores this in the exact set
+	// (exact.Output.End). A worker of a crawl with an exact set needs it.
+	End func([]exact.Finished)
 
 	// Policy returns the present policy. The store calls it when it adds and leases items, and
 	// takes the delays, MaxPerHost and MaxQueued from it. A host whose delay has become longer since

@@ -49,7 +49,7 @@ func TestRetrySkipsPromoted(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	for name, exactSet := range map[string]bool{"bulk": false, "beside exact set": true} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config(server)
+			cfg := exactConfig(server)
 			cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t", exactSet), exactSet
 			s := openStore(t, cfg)
 			pages := testPages("a.test", 0, 2)
@@ -78,9 +78,7 @@ func TestRetrySkipsPromoted(t *testing.T) {
 // changes.
 func TestRetryUnless(t *testing.T) {
 	t.Parallel()
-	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.ExactSet = true
-	s := openStore(t, cfg)
+	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
 	pages := testPages("a.test", 0, 3)
 	for i := range pages[:2] {
 		pages[i].Class = frontier.Exact
@@ -117,7 +115,7 @@ func TestRoundsOfPromotedURL(t *testing.T) {
 	for _, exactSet := range []bool{false, true} {
 		for _, retryFirst := range []bool{false, true} {
 			t.Run(fmt.Sprintf("exact set %t, retry first %t", exactSet, retryFirst), func(t *testing.T) {
-				cfg := config(server)
+				cfg := exactConfig(server)
 				cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t-%t", exactSet, retryFirst), exactSet
 				s := openStore(t, cfg)
 				var rounds []uint32

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -73,7 +74,7 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
 		}).Load,
 		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
-		ExactSet: opt.ExactSet,
+		ExactSet: opt.ExactSet, End: func([]exact.Finished) {},
 	}
 	if cfg.Capacity == 0 {
 		cfg.Capacity = 100_000

@@ -2,7 +2,6 @@ package exact
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -10,9 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Complete implements frontier.Store. First the set decides about the exact links. When an
-// exact item's record is synced, the set stores how the item ended. The queue completes the
-// item last. While the set is away, Complete returns frontier.ErrUnavailable for items that are exact
+// Complete implements frontier.Store. First the set decides about the exact links. Then the queue
+// completes the items. Before an exact item is completed, Output.Sync stores its end in the set. While the set is away, Complete returns frontier.ErrUnavailable for items that are exact
 // or have exact links: the caller keeps them, and repeats the call.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
@@ -26,7 +24,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	} else if h == nil {
 		return frontier.ErrLeaseLost
 	}
-	switch ended, over := h.state(s.cfg.Now()); {
+	switch ended, over := h.status(s.cfg.Now()); {
 	case ended: // a repeated call, or a call after the lease has ended: the queue answers it
 		return s.Queue.Complete(ctx, id, done, update)
 	case over: // the queue might refuse the links, and their new keys would then wait in the set for a forwarder
@@ -41,15 +39,12 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	if err := c.decideLinks(ctx); err != nil {
 		return err
 	}
-	defer c.dropNotes()
-	if err := c.finish(ctx); err != nil {
-		return err
-	}
 	if err := s.Queue.Complete(ctx, id, c.done, update); err != nil {
 		return err
 	}
 	crash.Point("completed")
-	return c.settleAll(ctx, update.End)
+	c.settleAll(ctx, update.End)
+	return nil
 }
 
 // completing is one call of Complete.
@@ -58,7 +53,6 @@ type completing struct {
 	h     *lease
 	done  []frontier.Completion // for the queue
 	pages []*page
-	ends  []*ending
 }
 
 // page is a completion with exact links.
@@ -69,26 +63,20 @@ type page struct {
 	refused              map[int]bool // by index in Links
 }
 
-// ending is a completion that finishes an exact item.
-type ending struct {
-	*frontier.Completion
-	note  *note
-	wrote bool // this call wrote its record
-}
-
-// prepare finds the pages with exact links, and the exact items that are finished. It reports whether the
-// set must be asked or told something about them.
+// prepare finds the pages with exact links. It reports whether the set must be asked about them, or told
+// the end of an item.
 func (c *completing) prepare() (needed bool) {
 	for i := range c.done {
 		done := &c.done[i]
-		if hasExact(done.Links) && !c.h.isSettled(done.Item) {
+		class, settled := c.h.state(done.Item)
+		if settled {
+			continue
+		}
+		needed = needed || class != frontier.Bulk && done.Disposition == frontier.Finish
+		if hasExact(done.Links) {
 			p := &page{Completion: done, offered: c.exactOf(done.Links), refused: map[int]bool{}}
 			p.Links = p.offered.links
 			c.pages = append(c.pages, p)
-		}
-		if n := c.noteOf(done); n != nil {
-			c.ends = append(c.ends, &ending{Completion: done, note: n})
-			needed = needed || !c.cfg.Output.confirmed(n)
 		}
 	}
 	return needed || len(c.pages) > 0
@@ -178,78 +166,8 @@ func (p *page) watchRefused() {
 	}
 }
 
-// finish stores in the set how exact items ended. For an item with a record, the Sync of the
-// record does that. For other items, finish does it now.
-func (c *completing) finish(ctx context.Context) error {
-	var bare []*note
-	for _, e := range c.ends {
-		c.cfg.Output.resume(e.note)
-		if e.Record != nil {
-			c.watchRecord(e)
-		} else if !c.cfg.Output.confirmed(e.note) {
-			bare = append(bare, e.note)
-		}
-	}
-	if len(bare) == 0 {
-		return nil
-	}
-	return c.cfg.Output.finish(ctx, bare, nil)
-}
-
-// noteOf returns the note of the exact item that a completion finishes. It returns nil if the
-// item is not exact or not finished.
-func (c *completing) noteOf(done *frontier.Completion) *note {
-	if done.Disposition != frontier.Finish {
-		return nil
-	}
-	c.h.mu.Lock()
-	defer c.h.mu.Unlock()
-	it := c.h.items[done.Item]
-	if it == nil || it.class == frontier.Bulk {
-		return nil
-	}
-	if it.end == nil {
-		it.end = &note{finished: Finished{
-			Ref: Ref{done.Item, it.round}, Class: it.class, Outcome: done.Outcome, Status: done.Status,
-		}}
-	}
-	return it.end
-}
-
-// watchRecord arranges that the Sync after the record also stores in the set how the item ended.
-// Once the set has stored that, the record is not voided, because perhaps no worker gets the
-// item again. If a worker does get the item again, a second record of the round does no harm.
-func (c *completing) watchRecord(e *ending) {
-	record, void := e.Record, e.Void
-	e.Record = func(links frontier.LinkCounts) error {
-		if err := record(links); err != nil {
-			return err
-		}
-		e.wrote = true
-		c.cfg.Output.noteRecorded(e.note)
-		return nil
-	}
-	if void == nil {
-		return
-	}
-	e.Void = func() error {
-		if c.cfg.Output.confirmed(e.note) {
-			return nil
-		}
-		return void()
-	}
-}
-
-// dropNotes removes the notes of this call from the Output. If the completion failed, the next
-// Sync must not store them. A repeated call adds them again.
-func (c *completing) dropNotes() {
-	for _, e := range c.ends {
-		c.cfg.Output.dequeue(e.note)
-	}
-}
-
 // settleAll stores the queue's answers to the links in the set.
-func (c *completing) settleAll(ctx context.Context, ended bool) error {
+func (c *completing) settleAll(ctx context.Context, ended bool) {
 	answers := queueAnswers{}
 	for _, p := range c.pages {
 		for i := range p.Links {
@@ -258,10 +176,4 @@ func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	}
 	c.settle(ctx, answers)
 	c.h.settle(c.done, ended)
-	for _, e := range c.ends {
-		if e.wrote && !c.cfg.Output.confirmed(e.note) {
-			return fmt.Errorf("exact: %x was completed without a Sync of the Store's Output", e.Item[:4])
-		}
-	}
-	return nil
 }

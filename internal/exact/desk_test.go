@@ -96,13 +96,13 @@ func (a *asked) record(done []frontier.Completion) error {
 func newDesk(t *testing.T, windows exact.Windows, most uint64) *desk {
 	w := newWorld(t, 30, windows)
 	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{
-		Now: w.clock.Now, Output: w.out, LeaseTTL: 10 * time.Minute, MaxPerHost: most,
+		Now: w.clock.Now, Output: w.out, End: w.out.end, LeaseTTL: 10 * time.Minute, MaxPerHost: most,
 	})
 	d := &desk{world: w, asked: &asked{Memory: w.queue}}
 	set := exact.NewBreaker(w.weak, time.Nanosecond)
 	w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files})
 	store := exact.New(exact.Config{
-		Queue: d.asked, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf, Now: w.clock.Now,
+		Queue: d.asked, Set: set, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf, Now: w.clock.Now,
 	})
 	w.store, w.forwarder = store, exact.NewForwarder(store)
 	return d

@@ -32,7 +32,6 @@ type leasedItem struct {
 	class   frontier.Class
 	round   uint32
 	links   *decisions // the decisions about its exact links; nil means that the set was not asked yet
-	end     *note      // the end of an exact item that was finished, or nil
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
@@ -63,20 +62,23 @@ func (h *lease) extend(items []frontier.Item, requested time.Time, ttl time.Dura
 	}
 }
 
-// state reports whether the worker has ended the lease, and whether the lease's time is
+// status reports whether the worker has ended the lease, and whether the lease's time is
 // over.
-func (h *lease) state(now time.Time) (ended, over bool) {
+func (h *lease) status(now time.Time) (ended, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended, !now.Before(h.deadline)
 }
 
-// isSettled reports whether an item was completed under this lease.
-func (h *lease) isSettled(print bloomstore.Fingerprint) bool {
+// state returns the class of an item, and whether it was completed under this lease.
+func (h *lease) state(print bloomstore.Fingerprint) (class frontier.Class, settled bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	it := h.items[print]
-	return it != nil && it.settled
+	if it == nil {
+		return frontier.Bulk, false
+	}
+	return it.class, it.settled
 }
 
 // settle marks items as completed when the queue's answer has arrived.
@@ -110,7 +112,7 @@ func (l *leases) sweep(now time.Time) {
 	}
 	l.swept = now
 	for id, h := range l.byID {
-		if _, over := h.state(now); over {
+		if _, over := h.status(now); over {
 			delete(l.byID, id)
 		}
 	}

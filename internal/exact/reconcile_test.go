@@ -17,7 +17,7 @@ func TestReconcileAfterLoss(t *testing.T) {
 	d.finishAll()
 	d.clock.Advance(time.Hour)
 	d.offer(frontier.Added, d.page(2), d.page(8))
-	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
+	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out, End: d.out.end})
 	got, err := d.store.Reconcile(t.Context(), false)
 	want := exact.Reconciled{Offered: 2, Added: 2}
 	if err != nil || got != want {
@@ -157,7 +157,7 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 func TestLossIsFoundAtTheEnd(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
-	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
+	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out, End: d.out.end})
 	ask := func() frontier.Grant {
 		grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
 		d.must(err)

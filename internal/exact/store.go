@@ -36,22 +36,21 @@ type ItemKey struct {
 	Fingerprint bloomstore.Fingerprint
 }
 
-// Config configures a Store. All fields except Output, Now and Logger are required.
+// Config configures a Store. All fields except Now and Logger are required.
 type Config struct {
 	Queue  Queue
 	Set    *Breaker
 	Rules  *Rules
 	Hasher bloomstore.Hasher                // of the crawl
 	Host   func(url string) (string, error) // the host key of a canonical URL
-	Output *Output                          // the Output of Queue; nil means that no item is finished through this Store
 	Now    func() time.Time                 // for tests; nil means time.Now
 	Logger *slog.Logger                     // nil discards
 }
 
 // Store is a frontier in which a set decides about exact items, and a queue about
 // bulk items. It asks the set before it offers an exact item to the queue, and the
-// queue then does not ask its filter. It stores the end of an item in the set before it
-// completes the item in the queue. It is safe for concurrent use.
+// queue then does not ask its filter. The queue stores the end of an exact item in the set, through an
+// Output, before it completes the item. It is safe for concurrent use.
 //
 // After a crash, the set can have waiting items that the queue does not have. Only a
 // Forwarder queues them, and a crawl does not end while there are such items. So at least
@@ -75,9 +74,6 @@ func New(cfg Config) *Store {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Output == nil {
-		cfg.Output = NewOutput(OutputConfig{Set: cfg.Set})
 	}
 	return &Store{Queue: cfg.Queue, cfg: cfg}
 }

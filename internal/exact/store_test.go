@@ -310,52 +310,22 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestStoredEndKeepsItsRecord: a record is not voided once the set has stored the end of its
-// item.
-func TestStoredEndKeepsItsRecord(t *testing.T) {
-	for _, told := range []bool{false, true} {
-		d := newDesk(t, exact.Windows{}, 0)
-		d.offer(frontier.Added, d.page(2))
-		l := d.lease()
-		c := d.completion(l.Items[0])
-		c.Links = nil
-		voided := false
-		c.Void = func() error { voided = true; return nil }
-		d.asked.complete, d.asked.early = errors.New("in doubt"), !told
-		_ = d.complete(l, c)
-		d.must(d.asked.made[0][0].Void())
-		if voided == told {
-			t.Errorf("the set stored the end: %t; the record was taken back: %t, want the opposite", told, voided)
-		}
-	}
-}
-
-// TestFinishWithoutRecord: the set stores the end of an item without a record before the
-// queue completes the item.
+// TestFinishWithoutRecord: while the set cannot store the end of an item without a record, the queue
+// does not complete the item.
 func TestFinishWithoutRecord(t *testing.T) {
-	d := newDesk(t, exact.Windows{}, 0)
-	d.offer(frontier.Added, d.page(2), d.page(14))
-	l := d.lease()
-	bare := func(i int) frontier.Completion {
-		return frontier.Completion{Item: l.Items[i].Fingerprint, Outcome: frontier.Network}
-	}
-	d.asked.complete, d.asked.early = errors.New("broken"), true
-	if err := d.complete(l, bare(0)); err == nil {
-		t.Fatal("Complete with a broken queue: no error")
-	}
-	d.state(d.page(2), exact.Failed, 0)
-	d.must(d.complete(l, bare(0)))
-}
-
-// TestCompleteWithOtherOutputFails: Complete returns an error if the queue does not sync the Store's Output.
-func TestCompleteWithOtherOutputFails(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()
-	d.out.current = exact.NewOutput(exact.OutputConfig{Set: exact.NewBreaker(d.set, 0)})
-	if err := d.complete(l, d.completion(l.Items[0])); err == nil {
-		t.Error("Complete while the queue syncs another Output: no error")
+	bare := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+	d.weak.fails = func(op string, call int) (before, after bool) { return op == "finish" && call == 0, false }
+	if err := d.complete(l, bare); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatalf("Complete while the set cannot finish keys: %v, want ErrUnavailable", err)
 	}
+	if at, err := d.queue.Lookup(t.Context(), l.Items[0].Host, l.Items[0].URL); err != nil || at.State != frontier.Leased {
+		t.Errorf("the queue has the item in state %v (%v), want leased", at.State, err)
+	}
+	d.must(d.complete(l, bare))
+	d.state(d.page(2), exact.Failed, 0)
 }
 
 // TestRetriedItemGetsNewRound: an item that failed and is offered again has a

@@ -76,10 +76,10 @@ func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) *e
 	set := exact.NewBreaker(exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: windows}), 0)
 	output := exact.NewOutput(exact.OutputConfig{Set: set, Files: opt.Output})
 	queue := frontiertest.NewMemory(frontiertest.MemoryConfig{
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output,
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output, End: output.End,
 	})
 	return exact.New(exact.Config{
-		Queue: queue, Set: set, Output: output, Rules: mustRules(t, "all"), Hasher: queue.Hasher(), Host: hostOf, Now: opt.Now,
+		Queue: queue, Set: set, Rules: mustRules(t, "all"), Hasher: queue.Hasher(), Host: hostOf, Now: opt.Now,
 	})
 }
 

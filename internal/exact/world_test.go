@@ -48,6 +48,8 @@ type output struct{ current *exact.Output }
 
 func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
 
+func (o *output) end(ends []exact.Finished) { o.current.End(ends) }
+
 // weak is a Set that is unavailable at times. The function in its field fails decides for each
 // call whether it fails before it takes effect, or afterwards. The argument call is the number
 // of earlier calls of the same method.
@@ -135,7 +137,7 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	w := &world{T: t, pages: pages, clock: suite.NewClock(), files: &files{synced: map[exact.Ref]int{}}, out: new(output)}
 	w.set = exacttest.NewMemory(exacttest.Options{Now: w.clock.Now, Windows: windows})
 	w.weak = &weak{Set: w.set, calls: map[string]int{}}
-	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, LeaseTTL: 30 * time.Second})
+	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, End: w.out.end, LeaseTTL: 30 * time.Second})
 	w.rules = mustRules(t, `seeds,re=/[a-z]*2$`)
 	crash.Hook(func(point string) {
 		if w.crash != nil {
@@ -158,7 +160,7 @@ func (w *world) process() (*exact.Store, *exact.Forwarder) {
 		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
 	}
 	store := exact.New(exact.Config{
-		Queue: w.queue, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
+		Queue: w.queue, Set: set, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
 		Now: w.clock.Now,
 	})
 	forwarder := exact.NewForwarder(store)

@@ -25,11 +25,10 @@ type exactStore struct {
 }
 
 // newExactStore returns a frontier over queue. The argument set decides whether exact
-// items are new, and the argument keys is the database behind set. The argument output is
-// the output of the queue; nil means that this process completes no items.
-func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) *exactStore {
+// items are new, and the argument keys is the database behind set.
+func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker) *exactStore {
 	store := exact.New(exact.Config{
-		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
+		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Logger: c.Logger,
 		Host: func(url string) (string, error) {
 			parsed, err := c.Canon.Parse(url)
 			if err != nil {

@@ -113,7 +113,8 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
 	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h}
-	config.TempDir = h.Dir // openOutput creates it, if it is not empty
+	config.End = func(ends []exact.Finished) { w.output.End(ends) } // set by OpenOutput
+	config.TempDir = h.Dir                                          // openOutput creates it, if it is not empty
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}
@@ -124,7 +125,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	}
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
-		e.exact = newExactStore(c, store, w.keys, w.set, w.output)
+		e.exact = newExactStore(c, store, w.keys, w.set)
 	}
 	return e.engine(&w.outputs), nil
 }
@@ -139,7 +140,7 @@ func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore
 	}
 	keys, err := h.DB.inspect(ctx, h.Name)
 	if err == nil {
-		e.exact = newExactStore(c, store, keys, exact.NewBreaker(keys, 0), nil)
+		e.exact = newExactStore(c, store, keys, exact.NewBreaker(keys, 0))
 	}
 	engine := e.engine(new(outputs))
 	switch {
