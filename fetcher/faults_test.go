@@ -331,8 +331,8 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			t.Errorf("during the outage: StoreFull %t, %d pages wait; want true and some", p.StoreFull, p.StoreWaiting)
 		}
 		wait()
-		if c.Progress().StoreFull {
-			t.Error("StoreFull is true at the end")
+		if p := c.Progress(); p.StoreFull || p.StoreAway > 0 {
+			t.Errorf("at the end: StoreFull %t, StoreAway %v, want false and 0", p.StoreFull, p.StoreAway)
 		}
 		log.wants(t, map[string]int{`msg="store unavailable"`: 1, `no request starts until the store answers`: 1, `msg="store answers again"`: 1})
 		w.balanced()
@@ -395,8 +395,8 @@ func TestStorePartAway(t *testing.T) {
 		if err != nil || stats.Done+stats.Failed != hosts*pagesOfHost {
 			t.Errorf("%d items are finished during the outage (%v), want the %d of the other hosts", stats.Done+stats.Failed, err, hosts*pagesOfHost)
 		}
-		if p := c.Progress(); p.StoreWaiting == 0 || p.StoreFull || p.LeasesLost > 0 {
-			t.Errorf("during the outage %d pages wait, StoreFull %t, %d leases are lost; want some, false and 0", p.StoreWaiting, p.StoreFull, p.LeasesLost)
+		if p := c.Progress(); p.StoreWaiting == 0 || p.StoreFull || p.LeasesLost > 0 || p.StoreAway < 18*time.Minute {
+			t.Errorf("during the outage %d pages wait for %v, StoreFull %t, %d leases are lost; want some for 19m, false and 0", p.StoreWaiting, p.StoreAway, p.StoreFull, p.LeasesLost)
 		}
 		wait()
 		w.balanced()

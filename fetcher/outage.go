@@ -33,6 +33,15 @@ func (o *outage) end(now time.Time) (lasted time.Duration, was bool) {
 	return now.Sub(time.Unix(0, began)).Round(time.Millisecond), began != 0
 }
 
+// lasts returns for how long the part has been down; 0 means that it works.
+func (o *outage) lasts(now time.Time) time.Duration {
+	began := o.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return max(now.Sub(time.Unix(0, began)), 1)
+}
+
 // noteStore logs that the store is unavailable, or that it is available again. While calls wait for it,
 // it is unavailable, even if another call succeeds: a part of it may be away, such as the exact set.
 func (c *Crawl) noteStore(err error) {

@@ -275,6 +275,8 @@ type Progress struct {
 	// ShortMemory reports that Config.Scarce returned Memory, so that no more hosts
 	// are leased.
 	ShortMemory bool `json:"short_memory,omitempty"`
+	// StoreAway is the time for which calls have been waiting until the store is available; 0 means that none waits.
+	StoreAway time.Duration `json:"-"` // in JSON: store_away_seconds
 	// StoreFull reports that no request starts, because the pages of StoreWaiting fill their memory.
 	StoreFull bool `json:"store_full,omitempty"`
 }
@@ -284,6 +286,7 @@ type progressJSON struct {
 	*plainProgress
 	Delay   human.Seconds `json:"delay_seconds"`
 	NextTry human.Seconds `json:"next_try_seconds"`
+	Away    human.Seconds `json:"store_away_seconds"`
 }
 
 // plainProgress is a Progress without methods.
@@ -291,14 +294,14 @@ type plainProgress Progress
 
 // MarshalJSON implements json.Marshaler.
 func (p Progress) MarshalJSON() ([]byte, error) {
-	return json.Marshal(progressJSON{(*plainProgress)(&p), human.Seconds(p.Delay), human.Seconds(p.NextTry)})
+	return json.Marshal(progressJSON{(*plainProgress)(&p), human.Seconds(p.Delay), human.Seconds(p.NextTry), human.Seconds(p.StoreAway)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *Progress) UnmarshalJSON(text []byte) error {
 	form := progressJSON{plainProgress: (*plainProgress)(p)}
 	err := json.Unmarshal(text, &form)
-	p.Delay, p.NextTry = time.Duration(form.Delay), time.Duration(form.NextTry)
+	p.Delay, p.NextTry, p.StoreAway = time.Duration(form.Delay), time.Duration(form.NextTry), time.Duration(form.Away)
 	return err
 }
 
@@ -314,7 +317,7 @@ func (c *Crawl) Progress() Progress {
 	last := c.tally.last
 	c.tally.mu.Unlock()
 	return Progress{
-		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(), StoreFull: c.backlog.isFull(),
+		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(), StoreFull: c.backlog.isFull(), StoreAway: c.storeAway.lasts(time.Now()),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Held: int(held), Parked: int(min(max(held-c.ready.Load()-int64(late), 0), held-int64(late))), Slots: slots, Asking: asking, Late: late,

@@ -241,10 +241,7 @@ func (f Factor) Words() string {
 		if g.Silent > 0 {
 			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), human.Span(g.Silent))
 		}
-		if g.Worker.StoreFull {
-			return fmt.Sprintf("store: %s for it, and no request starts before", waitText(g.Worker.StoreWaiting, "page"))
-		}
-		return fmt.Sprintf("store: %s for it", waitText(g.Worker.StoreWaiting, "page"))
+		return "store: " + StoreWait(&g.Worker)
 	case Robots:
 		return "robots.txt: " + waitText(g.Worker.RobotsWaiting, "host")
 	case Names:
@@ -256,6 +253,18 @@ func (f Factor) Words() string {
 	default:
 		return "not known yet"
 	}
+}
+
+// StoreWait says how many pages of a worker wait for the store.
+func StoreWait(p *fetcher.Progress) string {
+	words := waitText(p.StoreWaiting, "page") + " for it"
+	if p.StoreAway > 0 {
+		words += ", unavailable for " + human.Span(p.StoreAway)
+	}
+	if p.StoreFull {
+		words += "; no request starts before"
+	}
+	return words
 }
 
 // Limits reports whether something limits the crawl. A paused crawl, or one that

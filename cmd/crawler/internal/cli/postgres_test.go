@@ -392,6 +392,9 @@ func TestPostgresAway(t *testing.T) {
 			if st.Exact == nil || st.Exact.Fault == "" {
 				t.Errorf("while Postgres is down: exact keys %+v, want a fault", st.Exact)
 			}
+			if out := must(t, "status", "--dir", "w"); !strings.Contains(out, "wait for it, unavailable for ") && !strings.Contains(out, "waits for it, unavailable for ") {
+				t.Errorf("status prints %s, want that pages wait for the store", out)
+			}
 			break
 		}
 		if time.Now().After(deadline) {

@@ -53,6 +53,11 @@ func printStatus(w io.Writer, c *attached, st *report.Status) error {
 	if err := r.WriteSummary(w); err != nil {
 		return err
 	}
+	if p := st.Progress; p != nil && p.StoreAway > 0 {
+		if _, err := fmt.Fprintf(w, "  store       %s\n", report.StoreWait(p)); err != nil {
+			return err
+		}
+	}
 	f := st.Stats.Filter
 	if _, err := fmt.Fprintf(w, "  filter      %s of %s, %s, false-positive rate now %.2g\n", human.Commas(f.Keys),
 		human.Plural(f.Capacity, "URL"), human.IBytes(f.Bytes), f.FPR); err != nil || st.Shared == nil {
