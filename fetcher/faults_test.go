@@ -370,7 +370,9 @@ func (s *partAway) Complete(ctx context.Context, id frontier.LeaseID, done []fro
 func TestStorePartAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pagesOfHost = 10, 30
-		w := newWorld(t, pages(nil))
+		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+			return reply{wait: 100 * time.Millisecond}, strings.HasPrefix(r.URL.Host, "single") && !strings.HasSuffix(url, "/robots.txt")
+		}})
 		cfg := w.config()
 		cfg.Concurrency = 2
 		var log logLines
@@ -385,6 +387,11 @@ func TestStorePartAway(t *testing.T) {
 			url := fmt.Sprintf("http://part%d.test/%d", host, i)
 			store.affected[w.store.Hasher().Fingerprint(url)] = true
 			parts, others = append(parts, url), append(others, fmt.Sprintf("http://other%d.test/%d", host, i))
+		}
+		for i := range hosts { // the only page of its host ends the lease
+			url := fmt.Sprintf("http://single%d.test/", i)
+			store.affected[w.store.Hasher().Fingerprint(url)] = true
+			parts = append(parts, url)
 		}
 		w.seed(c, parts...)
 		wait := inBackground(t, c)

@@ -60,6 +60,18 @@ func (h *holding) extend(ctx context.Context, topUp frontier.TopUp) ([]frontier.
 	return extension.Items, nil
 }
 
+// extendSoon prolongs the lease if half of its time is over.
+func (h *holding) extendSoon() error {
+	h.mu.Lock()
+	left := time.Until(h.deadline)
+	h.mu.Unlock()
+	if left > h.lease.TTL/2 {
+		return nil
+	}
+	_, err := h.extend(h.last, frontier.TopUp{Known: math.MaxInt})
+	return err
+}
+
 // topUp is the result of a prefetch.
 type topUp struct {
 	items []frontier.Item
@@ -148,6 +160,11 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		update, lost := h.update(end)
 		if lost {
 			return nil
+		}
+		if end && stalled { // keepLease has ended
+			if err := h.extendSoon(); err != nil {
+				return err
+			}
 		}
 		// During Run the lease bounds these calls, because the store reports a lost
 		// lease. After Run was stopped, the context h.last bounds them.
