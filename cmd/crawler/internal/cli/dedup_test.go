@@ -71,7 +71,11 @@ func TestDedupFlags(t *testing.T) {
 		"few bits, small rate": {[]string{"--urls=1", "--fpr=1e-9"}, numberedURLs(3000) + numberedURLs(3000), numberedURLs(3000), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, report := mustDedup(t, c.in, c.args...)
+			args := c.args
+			if name != "exact" { // a small filter is made sooner
+				args = append([]string{"--urls=1000"}, args...)
+			}
+			out, report := mustDedup(t, c.in, args...)
 			if out != c.out {
 				t.Errorf("printed %.200q, want %.200q", out, c.out)
 			}
