@@ -205,7 +205,8 @@ func testExternal(t *testing.T, where string) {
 	}
 	for domain, asks := range web.asks {
 		for i := 1; i < len(asks) && domain != "www.test"; i++ {
-			if apart := asks[i].Sub(asks[i-1]); apart < 900*time.Millisecond {
+			// They start a second apart. On a busy machine, the server may read the first one late.
+			if apart := asks[i].Sub(asks[i-1]); apart < 500*time.Millisecond {
 				t.Errorf("%s got two requests within %v", domain, apart)
 			}
 		}

@@ -81,7 +81,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	}
 	for idle := false; !idle; {
 		st := statusOf(t, dir)
-		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0
+		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0 && st.Progress.Held == 0
 	}
 	st, got := statusOf(t, dir), scrape(t, base)
 	want := map[string]float64{
