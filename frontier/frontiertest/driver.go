@@ -3,7 +3,6 @@ package frontiertest
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -219,14 +218,6 @@ func (d *driver) restart(again func(Reopener) (Crawl, error)) bool {
 	d.Must(err, "open again")
 	d.Crawl = crawl
 	return true
-}
-
-// lost checks that Extend and Complete return ErrLeaseLost for id.
-func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
-	_, err := d.Extend(d.Ctx, id, frontier.TopUp{})
-	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v, want ErrLeaseLost", err)
-	err = d.Complete(d.Ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
 // ended returns the completion of an item with an outcome and an HTTP status.

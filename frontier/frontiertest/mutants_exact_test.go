@@ -35,16 +35,6 @@ func (b *broken) completing(change func(*frontier.Completion)) {
 	}
 }
 
-// completed makes b call the function callback after each Complete, with the error of
-// Complete.
-func (b *broken) completed(callback func(m *Memory, done []frontier.Completion, err error)) {
-	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
-		err := b.Memory.Complete(ctx, id, done, update)
-		b.locked(func(m *Memory) { callback(m, done, err) })
-		return err
-	}
-}
-
 func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	return func(item *frontier.Offer) {
 		if item.Decision == from {
