@@ -58,8 +58,8 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
-	case s.cfg.ExactSet && s.cfg.End == nil:
-		return errors.New("redisstore: Config.End is nil, so the exact set would not learn how an item ended")
+	case s.cfg.ExactSet && (s.cfg.End == nil || s.output == nil):
+		return errors.New("redisstore: Config has no End or no OpenOutput, so the exact set would not learn how an item ended")
 	case c.Record != nil && s.output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store has no output", c.Item[:4])
 	}

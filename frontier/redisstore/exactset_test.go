@@ -443,3 +443,31 @@ func TestEndsAreStoredFirst(t *testing.T) {
 		t.Errorf("Complete under a lost lease = %v, want ErrLeaseLost", err)
 	}
 }
+
+// TestEndsNeedAnOutput: without Config.End or an output, an exact set would not learn how items ended. So
+// nothing is completed.
+func TestEndsNeedAnOutput(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for name, lack := range map[string]func(*Config){
+		"end":    func(c *Config) { c.End = nil },
+		"output": func(c *Config) { c.OpenOutput = nil },
+	} {
+		cfg := exactConfig(server)
+		cfg.Name = name
+		lack(&cfg)
+		s := openStore(t, cfg)
+		mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 1)))
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+		if err != nil || len(grant.Leases) != 1 {
+			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+		}
+		l := grant.Leases[0]
+		if err := s.Complete(t.Context(), l.ID, []frontier.Completion{finish(l.Items[0])}, frontier.HostUpdate{}); err == nil {
+			t.Errorf("Complete without %s: no error", name)
+		}
+		if stats := wantBooks(t, s); stats.Leased != 1 {
+			t.Errorf("without %s, %d items are leased, want 1", name, stats.Leased)
+		}
+	}
+}

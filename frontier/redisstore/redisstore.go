@@ -41,7 +41,7 @@ type Config struct {
 	Partitions int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
 	ExactSet   bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
 	// End is called with how exact items ended, before a Sync of the output that stores this in the exact set
-	// (exact.Output.End). A worker of a crawl with an exact set needs it.
+	// (exact.Output.End). A worker of a crawl with an exact set needs it, and OpenOutput.
 	End func([]exact.Finished)
 
 	// Policy returns the present policy. The store calls it when it adds and leases items, and

@@ -10,8 +10,9 @@ import (
 )
 
 // Complete implements frontier.Store. First the set decides about the exact links. Then the queue
-// completes the items. Before an exact item is completed, Output.Sync stores its end in the set. While the set is away, Complete returns frontier.ErrUnavailable for items that are exact
-// or have exact links: the caller keeps them, and repeats the call.
+// completes the items. Before an exact item is completed, Output.Sync stores its end in the set.
+// While the set is away, Complete returns frontier.ErrUnavailable if an item is exact or has exact
+// links. The caller keeps the completions, and repeats the call.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
 // decisions. There is one exception: a key that was new in the first call, and is not pending
