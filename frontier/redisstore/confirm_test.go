@@ -25,7 +25,7 @@ type clusterBench struct {
 
 func newClusterBench(t *testing.T, replicas, wait int) *clusterBench {
 	b := &clusterBench{T: t, cluster: servers.RedisCluster(t, servers.ClusterOptions{
-		Primaries: 3, Replicas: replicas,
+		Primaries: 3, Replicas: replicas, NodeTimeout: calm,
 		Node: servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}},
 	})}
 	b.Store = openStore(t, Config{
@@ -102,9 +102,11 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 	saved := &scriptBench{T: t, Store: b.Store, admin: other.Client()}
 	before := saved.dump()
-	b.durable = 500 * time.Millisecond
+	b.durable = time.Hour // it waits until the test cancels the call
+	ctx, cancel := context.WithCancel(t.Context())
 	added := make(chan error, 1)
 	go func() { // the test removes the links once they are there
+		defer cancel()
 		for {
 			switch n, err := b.client.HGet(t.Context(), p.meta, fieldQueued).Int64(); {
 			case err != nil && !errors.Is(err, redis.Nil):
@@ -117,16 +119,21 @@ func TestConfirmNoticesRestart(t *testing.T) {
 			}
 		}
 	}()
-	err = b.complete(t.Context(), 0, b.away)
+	err = b.complete(ctx, 0, b.away)
 	if err := <-added; err != nil {
 		t.Fatal(err)
 	}
-	for tries := 0; errors.Is(err, frontier.ErrUnavailable) && tries < 1000; tries++ {
-		err = b.complete(t.Context(), 0, b.away)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("Complete whose links are not on the other node's disk = %v, want Canceled", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.durable = 0
+	eventually(t, "the completion", func() bool {
+		err := b.complete(t.Context(), 0, b.away)
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	for field, want := range map[string]int64{fieldDone: 1, fieldQueued: 5} {
 		if got := b.counter(t, field); got != want {
 			t.Errorf("counter %q is %d, want %d", field, got, want)

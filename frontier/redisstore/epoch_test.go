@@ -44,7 +44,7 @@ func (b *epochBench) hosts() map[string]frontier.Lease {
 	hosts := map[string]frontier.Lease{}
 	for tries := 0; ; tries++ {
 		grant, err := b.Lease(b.Context(), frontier.LeaseRequest{IDs: leaseIDs(4)})
-		if errors.Is(err, frontier.ErrUnavailable) && tries < 3 {
+		if errors.Is(err, frontier.ErrUnavailable) && tries < 30 {
 			continue // the connection is from before the restart
 		}
 		if err != nil {
@@ -216,7 +216,7 @@ func (b *epochBench) wantLinksAgain(others []frontier.Offer) {
 		return nil
 	}
 	var err error
-	for range 3 {
+	for range 30 {
 		if err = b.Complete(b.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); !errors.Is(err, frontier.ErrUnavailable) {
 			break
 		}

@@ -115,6 +115,9 @@ func (e *expedition) recordsWritten() (sum int) {
 
 // passes reports whether an error is temporary, and waits if it is.
 func (e *expedition) passes(ctx context.Context, err error) bool {
+	if errors.Is(err, frontier.ErrUnavailable) {
+		defer func() { _ = sleep(ctx, 20*time.Millisecond) }()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -123,7 +126,6 @@ func (e *expedition) passes(ctx context.Context, err error) bool {
 		return false
 	case errors.Is(err, frontier.ErrUnavailable):
 		e.held++
-		_ = sleep(ctx, 20*time.Millisecond)
 		return true
 	}
 	if ctx.Err() == nil && e.failed == nil {
@@ -161,9 +163,8 @@ func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, dead
 	var done []frontier.Completion
 	update := frontier.HostUpdate{Due: e.delay, Delay: e.delay}
 	for i, item := range l.Items {
-		late := time.Now().After(deadline.Add(-100 * time.Millisecond))
+		late := !e.start(item.Host, deadline.Add(-100*time.Millisecond))
 		if !late {
-			e.start(item.Host)
 			done = append(done, e.fetched(item))
 			_ = sleep(ctx, e.delay)
 		}
@@ -200,15 +201,19 @@ func (e *expedition) complete(ctx context.Context, s *Store, id frontier.LeaseID
 	return false
 }
 
-// start requests a page from a host.
-func (e *expedition) start(host string) {
+// start requests a page from a host and returns true, unless it is too late.
+func (e *expedition) start(host string, latest time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
+	if now.After(latest) {
+		return false
+	}
 	if gap := now.Sub(e.asked[host]); gap < e.delay {
 		e.Errorf("%s gets a request %v after its last one, want %v or more", host, gap, e.delay)
 	}
 	e.asked[host] = now
+	return true
 }
 
 func (e *expedition) record(url string, n int) error {

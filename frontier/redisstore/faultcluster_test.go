@@ -163,7 +163,7 @@ func TestFailoverWithWait(t *testing.T) {
 // kills the primary. Lost counts each missing item.
 func TestFailoverNamesWhatIsLost(t *testing.T) {
 	t.Parallel()
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, NodeTimeout: 3 * time.Second, Node: servers.RedisOptions{AppendOnly: true}})
 	s := openStore(t, clusterConfig(cluster))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -165,7 +165,7 @@ func TestFullServerDrains(t *testing.T) {
 		}
 		return grant.Leases[0]
 	}
-	first := lease()
+	first, second := lease(), frontier.Lease{}
 	limit := func(bytes string) {
 		t.Helper()
 		if err := server.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
@@ -190,11 +190,11 @@ func TestFullServerDrains(t *testing.T) {
 			t.Errorf("Pause(%t) without memory: %v", paused, err)
 		}
 	}
+	second = lease() // before another worker takes its share of the hosts
 	cfg.Worker = "late"
 	if late := openStore(t, cfg); !slices.ContainsFunc(liveWorkers(t, s), func(w Worker) bool { return w.Number == late.number }) {
 		t.Error("a worker that joined without memory does not count as live")
 	}
-	second := lease()
 	for _, l := range []frontier.Lease{first, second} {
 		if _, err := s.Extend(t.Context(), l.ID, frontier.TopUp{Items: 40, Known: len(l.Items)}); err != nil {
 			t.Errorf("Extend without memory: %v", err)

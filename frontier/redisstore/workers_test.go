@@ -17,9 +17,9 @@ import (
 // eventually waits until background work has made a condition true.
 func eventually(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited 20s for %s in vain", what)
+			t.Fatalf("waited a minute for %s in vain", what)
 		}
 	}
 }
