@@ -115,7 +115,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
 		r.ScriptSeeds = last.ScriptSeeds
-		r.RefusedByForm, r.FullHosts, r.Denied = last.RefusedByForm, last.FullHosts, last.Denied
+		r.RefusedByForm, r.FullHosts, r.Denied, r.Blocked = last.RefusedByForm, last.FullHosts, last.Denied, last.Blocked
 	}
 	ses.latestResults(ctx, r, stats)
 	return r, ses.measure(ctx, r, stats, 0, probe)
@@ -230,8 +230,11 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	r.Report = m.runReport(r.Stats)
 	r.Report.End = map[fetcher.End]string{
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
-		fetcher.Stopped: "stopped", TimeOver: "--max-time is over",
+		fetcher.Stopped: "stopped", TimeOver: "--max-time is over", fetcher.Blocked: "only blocked hosts have URLs left",
 	}[r.End]
+	if r.End == fetcher.Blocked {
+		r.Report.Blocked = m.ses.blocked
+	}
 	if m.ses.noneReached(r) {
 		r.Report.End += ": no seed could be reached"
 		r.Unreached = m.ses.errUnreached()

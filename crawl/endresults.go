@@ -78,7 +78,7 @@ func (ses *session) addDenied(ctx context.Context, r *Result) {
 	}
 }
 
-// mayBeDenied reports whether all results are redirects, errors of the client, URLs that robots.txt
+// mayBeDenied reports whether all results are redirects, errors of the client, URLs that a wall or robots.txt
 // forbids, and perhaps sitemaps. It returns false if they are only redirects and sitemaps.
 func (ses *session) mayBeDenied(results []report.Result) bool {
 	const mostSitemaps = 100
@@ -89,7 +89,7 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 			if !ses.plan.Settings.Sitemaps || r.Count > mostSitemaps {
 				return false
 			}
-		case report.Status4xx, report.Forbidden:
+		case report.Status4xx, report.Forbidden, report.Blocked:
 			some = true
 		case report.Status3xx, report.Broken:
 		default:
@@ -99,9 +99,9 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 	return some
 }
 
-// isDenial reports whether a URL was not fetched because robots.txt forbids it or the server refuses it.
+// isDenial reports whether a URL was not fetched because robots.txt forbids it, or a wall or the server refuses it.
 func isDenial(r *record.Record) bool {
-	return r.Outcome == string(frontier.Robots) || slices.Contains(denials, r.Status)
+	return r.Outcome == string(frontier.Robots) || r.Outcome == string(frontier.Blocked) || slices.Contains(denials, r.Status)
 }
 
 // denials are the statuses with which a server refuses a client, whatever page it asks for.

@@ -35,12 +35,17 @@ const TimeOver fetcher.End = "time"
 
 // Result is the outcome of a run.
 type Result struct {
-	End    fetcher.End // fetcher.Empty, Limit or Stopped, or TimeOver
+	End    fetcher.End // fetcher.Empty, Limit, Blocked or Stopped, or TimeOver
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
 	// Unreached says why no host of a seed answered. It is nil if a host answered.
 	Unreached error
+}
+
+// endedByItself reports whether nothing has stopped the run.
+func (r *Result) endedByItself() bool {
+	return r.End == fetcher.Empty || r.End == fetcher.Limit || r.End == fetcher.Blocked
 }
 
 // SeedCounts counts seeds by their answers.
@@ -123,7 +128,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	m.finishDelivery(ctx, finish, c.ending)
 	endReporting()
 	reports.Wait()
-	m.finishJournals(ctx, c.ending, r.End == fetcher.Empty || r.End == fetcher.Limit)
+	m.finishJournals(ctx, c.ending, r.endedByItself())
 	endWatching()
 	watch.Wait()
 	if err != nil {
@@ -195,7 +200,7 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 		m.ses.seedsAfter(limited, r.Stats)
 		return m.conclude(ctx, r)
 	}
-	if r.End == fetcher.Empty || r.End == fetcher.Limit {
+	if r.endedByItself() {
 		if err := m.ses.untilAvailable(ctx, "the summary waits", once); err == nil || ctx.Err() == nil {
 			return err
 		}

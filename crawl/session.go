@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -27,14 +28,15 @@ type session struct {
 	engine *engine.Engine
 	worker *fetcher.Crawl // nil if the session only looks
 
-	feeding atomic.Int64  // calls of Feed that are not done yet
-	closed  atomic.Bool   // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex    // guards seedsFile, counts and partial
-	counts  SeedCounts    // the seeds of this run; All is not set
-	partial bool          // a Feed ended before all its seeds were added
-	monitor *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
-	changed chan struct{} // signals a change that a Watch shows at once
-	close   func() error  // closes the crawl at the first call, and returns the same error at each call
+	feeding atomic.Int64         // calls of Feed that are not done yet
+	closed  atomic.Bool          // nothing can be added any more: see report.Sample
+	seedsMu sync.Mutex           // guards seedsFile, counts and partial
+	counts  SeedCounts           // the seeds of this run; All is not set
+	blocked *report.BlockedHosts // set before the worker's Run ends with fetcher.Blocked
+	partial bool                 // a Feed ended before all its seeds were added
+	monitor *monitor             // the monitor of a Crawl; nil means the session only answers a Handle
+	changed chan struct{}        // signals a change that a Watch shows at once
+	close   func() error         // closes the crawl at the first call, and returns the same error at each call
 }
 
 // openSession opens the crawl of a plan. It creates the crawl only if the argument purpose
@@ -69,7 +71,7 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		Concurrency: p.Settings.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		Rate: p.Settings.Rate, Bandwidth: p.Settings.Bandwidth, Grace: requestGrace(p.Settings.Grace),
 		Edges: ses.edges(), Fields: p.fields, Text: p.Settings.Text,
-		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
+		OnPage: ses.onPage(), OnRefused: p.OnRefused, OnlyBlocked: ses.onlyBlocked, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, ses.close())

@@ -146,13 +146,14 @@ func (k *check) run(url canon.URL) (frontier.Outcome, error) {
 			return k.failed(err)
 		}
 		k.status, k.contentType = answer.Status, answer.ContentType
-		if answer.RedirectTo == "" || answer.IsWall() {
+		wall := answer.Wall()
+		if answer.RedirectTo == "" || wall.Reason != "" {
 			outcome := answer.Check()
 			if outcome != frontier.CheckOK {
 				k.why = "status " + statusText(answer.Status)
 			}
-			if answer.IsWall() {
-				k.why += ", from a wall that asks for a proof that the client is a person"
+			if wall.Reason != "" {
+				k.why += ", " + wall.String()
 			}
 			return outcome, nil
 		}

@@ -13,7 +13,7 @@
 //
 //	 1  acquire         fetcher/fetcher.go    room for another host
 //	 2  Lease           frontier/frontier.go  a host that is due
-//	 3  step            fetcher/hold.go       the host answers, and no URL that kills workers
+//	 3  step            fetcher/hold.go       the host answers and is not blocked; no URL that kills workers
 //	 4  access          fetcher/robots.go     robots.txt; if it is unknown, it is requested
 //	 5  turn            fetcher/turn.go       the host's delay and back-off; a lease that lasts
 //	 6  takeListing     fetcher/sitemaps.go   one sitemap of the host at a time
@@ -141,6 +141,11 @@ type Config struct {
 	// the maximum, those beyond it are only counted, and OnRefused is not called for them.
 	OnRefused func(Refused)
 
+	// OnlyBlocked reports whether URLs are queued, none is leased, and each queued one belongs to a blocked
+	// host (BlockOf). Then Run ends with Blocked. Run calls it now and then while no host is due and no lease
+	// is held. It is optional: without it, Run waits until the hosts may be asked again.
+	OnlyBlocked func(ctx context.Context) (bool, error)
+
 	Logger *slog.Logger // nil discards all messages
 }
 
@@ -227,6 +232,8 @@ type Crawl struct {
 	held  atomic.Int64  // leases that this worker has
 	ready atomic.Int64  // leases without a late slot that do not wait for their host's delay
 
+	askBlocked time.Time // when Config.OnlyBlocked may be called; used by acquire only
+
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
 	stopping context.Context // ends when no more requests may start; set by Run
@@ -249,6 +256,7 @@ const (
 	Empty   End = "empty"   // nothing is left to fetch
 	Limit   End = "limit"   // Policy.MaxPages was reached
 	Stopped End = "stopped" // the context ended
+	Blocked End = "blocked" // only blocked hosts have work: see Config.OnlyBlocked
 )
 
 // End is why a Run ended without an error.
@@ -452,6 +460,16 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 			return Empty, nil
 		case grant.Reached && idle:
 			return Limit, nil
+		case idle && fed && grant.Wait >= pollMax && !grant.Empty && !grant.Paused && !grant.Limited:
+			only, err := c.onlyBlocked(stop)
+			switch {
+			case stop.Err() != nil:
+				return Stopped, nil
+			case err != nil && !errors.Is(err, frontier.ErrUnavailable):
+				return "", err
+			case only:
+				return Blocked, nil
+			}
 		}
 		if short {
 			c.rest(stop, grant)

@@ -59,6 +59,7 @@ type holding struct {
 	slot        *gate                    // the gate of the host's slot; nil while the host has none
 	parked      bool                     // waits for the host's delay, or has ended
 	stalled     int                      // completions that wait while the store is unavailable
+	walled      []frontier.Completion    // of URLs that walls have refused; see keepWalled
 	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
@@ -164,6 +165,7 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	h.closing = true
 	h.mu.Unlock()
 	h.visits.Wait()
+	h.settleWalled()
 	h.endLease()
 	h.release()
 	h.ruleBook.set(h, 0)
@@ -236,6 +238,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 			why += ": " + cause
 		}
 		return 0, h.concludeAll(frontier.HostDead, why)
+	}
+	if h.probes() {
+		return 0, errStop
 	}
 	if item.Deliveries >= frontier.MaxDeliveries {
 		return 0, h.conclude(1, frontier.WorkerLost, "its workers died over it")

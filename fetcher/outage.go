@@ -99,6 +99,7 @@ func (h *holding) noteHost(err error) {
 	h.mu.Lock()
 	before := h.cause
 	switch backsOff := h.host.BackoffUntil().After(time.Now()); {
+	case err == nil && h.host.Blocked(): // noteWall has set the cause
 	case err == nil:
 		h.cause = ""
 	case before != "" || backsOff || h.host.Dead() || !h.host.HasAnswered():

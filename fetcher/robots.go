@@ -64,9 +64,13 @@ func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
 	failures, cause, due := state.Failures(), state.Cause(), state.AskIn(time.Now()) == 0
+	walls := h.host.Walls()
 	h.mu.Unlock()
-	if failures > h.cfg.Policy().Retries && !due {
+	switch given := failures > h.cfg.Policy().Retries && !due; {
+	case given && !isWall(cause):
 		return h.conclude(1, frontier.Network, robotsFault(failures, cause))
+	case given && walls == 0: // otherwise the host will be blocked, unless its pages come
+		return h.conclude(1, frontier.Blocked, robotsFault(failures, cause))
 	}
 	h.deferred = append(h.deferred, h.pending[0])
 	h.pending = h.pending[1:]
@@ -182,7 +186,7 @@ func (h *holding) takeRobots(origin string, answer *get.Response, share *budget.
 
 // robotsTarget returns the target of a redirect, and whether it is followed.
 func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) (canon.URL, bool) {
-	if robots.FromStatus(answer.Status) != robots.Follow || answer.RedirectTo == "" || hop >= robots.MaxRedirects {
+	if robots.FromStatus(answer.Status) != robots.Follow || answer.RedirectTo == "" || hop >= robots.MaxRedirects || answer.Wall().Reason != "" {
 		return canon.URL{}, false
 	}
 	next, err := h.cfg.Canon.Join(target, answer.RedirectTo)
@@ -230,6 +234,9 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	})
 	err = grow.explain(err)
 	if sameHost {
+		if err == nil {
+			h.noteWall(answer, false, false)
+		}
 		h.noteAnswer(answer, err)
 	}
 	return answer, err
@@ -269,7 +276,10 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 		h.noteOrigin(origin, failures)
 	}()
 	before := h.host.Delay()
-	if why := cmp.Or(answer.Cut, answer.Damage); why != nil && robots.FromStatus(answer.Status) == robots.Found {
+	why := cmp.Or(answer.Cut, answer.Damage)
+	if wall := answer.Wall(); wall.Reason != "" {
+		state.Failed(time.Now(), wall.String())
+	} else if why != nil && robots.FromStatus(answer.Status) == robots.Found {
 		state.Failed(time.Now(), why.Error()) // rules may be missing
 	} else {
 		state.Answered(time.Now(), answer.Status, answer.Body, h.rules.token, answer.RetryAfter)

@@ -44,6 +44,9 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		done = v.askAgain()
 	}
 	done = v.withEarlier(done)
+	if v.atWall && v.keepWalled(done) {
+		return
+	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
 		h.tally.countNotTaken(v.lack)
@@ -63,7 +66,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	defer h.backlog.add(-weight)
 	h.mu.Lock()
 	h.waits = h.waits || done.Disposition != frontier.Finish
-	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
+	end := h.closing && h.outstanding == 1 && len(h.pending)+len(h.walled) == 0
 	h.mu.Unlock()
 	h.complete([]frontier.Completion{done}, end)
 	v.reportRefused()
@@ -100,6 +103,9 @@ func (v *visited) request(delay time.Duration, started func()) error {
 	}))
 	err = grow.explain(err)
 	v.answer = answer
+	if err == nil {
+		v.noteWall(answer, true, v.item.Attempts > 0)
+	}
 	v.noteAnswer(answer, err)
 	v.noteHost(err)
 	return err
@@ -181,6 +187,7 @@ type visited struct {
 	lack      extract.Lack  // why no data could be taken
 	effort    effort        // on the content of the page
 	abandoned bool          // OnPage was called and has not returned
+	atWall    bool          // the answer comes from a wall
 	refused   []Refused     // refused links, for Config.OnRefused
 	edges     []record.Edge // all links, for Config.Edges
 	edgeBytes int64
@@ -225,7 +232,7 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 	if isCheck {
 		r.Check = outcome.CheckResult()
 	}
-	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0 && !isCheck}
+	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0 && !isCheck && outcome != frontier.Blocked}
 	if h.cfg.Sink != nil {
 		c.Record = func(links frontier.LinkCounts) error {
 			stage.Record.Begin()
@@ -318,6 +325,9 @@ func (v *visited) answered() frontier.Completion {
 	r.ContentType = answer.ContentType
 	r.ETag, r.LastModified = answer.Header.Get("Etag"), answer.Header.Get("Last-Modified")
 	outcome, retry := answer.Outcome()
+	if wall := answer.Wall(); wall.Reason != "" {
+		return v.walled(wall, r)
+	}
 	if retry {
 		r.Error = "status " + statusText(answer.Status)
 		v.tally.failed(v.item.Host, r.Error)

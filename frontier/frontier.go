@@ -116,6 +116,9 @@ type Inspector interface {
 	// visit returns false. An empty host means all hosts. Done items are not listed;
 	// the records contain them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error
+	// Hosts calls visit for each host with queued or leased items, until visit returns
+	// false. It reads a part of the hosts at a time.
+	Hosts(ctx context.Context, visit func(HostState) bool) error
 }
 
 // Control changes a whole crawl.

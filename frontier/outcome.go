@@ -8,7 +8,7 @@ type Outcome string
 const (
 	OK          Outcome = "ok"           // 2xx
 	Redirect    Outcome = "redirect"     // 3xx
-	ClientError Outcome = "client_error" // 4xx, except 408, 425 and 429
+	ClientError Outcome = "client_error" // 4xx, except 402, 408, 425 and 429
 	Robots      Outcome = "robots"       // robots.txt disallows it
 	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
 	Type        Outcome = "type"         // an unwanted content type; the body was not read
@@ -25,6 +25,7 @@ const (
 	HostDead    Outcome = "host_dead"    // the whole host was given up
 	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
 	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
+	Blocked     Outcome = "blocked"      // a wall answered, in all attempts, but the host was not blocked; the page may be alive
 )
 
 // Outcomes are all outcomes. Stores number them by their order, which never changes: a new outcome
@@ -51,6 +52,7 @@ var Outcomes = [...]struct {
 	{CheckOK, "k", Done, false},
 	{CheckBroken, "x", Done, true},
 	{CheckUnknown, "u", Done, false},
+	{Blocked, "d", Failed, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides
@@ -66,7 +68,7 @@ func (o Outcome) State() State {
 
 // IsBroken reports whether o means that a link to the URL leads to no page: the server refused the
 // URL, or no answer came. It returns false if that is not known, because the crawl did not request the
-// URL (Robots, Address), its workers died (WorkerLost) or a check found out nothing (CheckUnknown). It
+// URL (Robots, Address), a wall answered (Blocked), its workers died (WorkerLost) or a check found out nothing (CheckUnknown). It
 // also returns false for a page that the crawl did not take (Type, Coding, Handler), and if o is not
 // one of the Outcomes.
 func (o Outcome) IsBroken() bool {

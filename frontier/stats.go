@@ -129,6 +129,17 @@ type Status struct {
 	HostDueIn time.Duration `json:"host_due_in"` // 0 means that the host is due now
 }
 
+// HostState is the state of a host with queued or leased items.
+type HostState struct {
+	Host    string
+	Queued  uint64        // including Delayed
+	Delayed uint64        // wait for another attempt
+	Leased  uint64        // a worker has them; 0 means that the host is not leased, or that all items of its lease are completed
+	DueIn   time.Duration // 0 means that the host is due now, or leased
+	Delay   time.Duration // of the last HostUpdate
+	Blob    []byte        // of the last HostUpdate; nil means none
+}
+
 // Audit holds the numbers of Books, counted in the queue, the filter and the
 // other structures. Added is an estimate from the filter, with a standard
 // error. A store that keeps no data about done items copies Done from its

@@ -40,13 +40,15 @@ type Report struct {
 	AllRounds bool     `json:"all_rounds,omitempty"`
 	// Denied are the seeds that the server refused or robots.txt forbids. It is nil unless this is so
 	// for every seed of the crawl.
-	Denied  *DeniedSeeds `json:"denied_seeds,omitempty"`
-	Checks  *Checks      `json:"checks,omitempty"`
-	Pages   uint64       `json:"pages"`   // answers, which --max-pages limits
-	Retries uint64       `json:"retries"` // how often a URL was queued again after a failed attempt
-	Delayed uint64       `json:"delayed"` // queued URLs that wait for another attempt
-	Hosts   uint64       `json:"hosts"`   // hosts with queued or leased URLs
-	Records string       `json:"records"` // path of the file of records; empty if they are in Postgres, or on other machines
+	Denied *DeniedSeeds `json:"denied_seeds,omitempty"`
+	// Blocked are the hosts that walls block. It is nil unless only they had URLs left at the end of the run.
+	Blocked *BlockedHosts `json:"blocked_hosts,omitempty"`
+	Checks  *Checks       `json:"checks,omitempty"`
+	Pages   uint64        `json:"pages"`   // answers, which --max-pages limits
+	Retries uint64        `json:"retries"` // how often a URL was queued again after a failed attempt
+	Delayed uint64        `json:"delayed"` // queued URLs that wait for another attempt
+	Hosts   uint64        `json:"hosts"`   // hosts with queued or leased URLs
+	Records string        `json:"records"` // path of the file of records; empty if they are in Postgres, or on other machines
 	// MissingRecords is the number of records that were lost from their files. The user
 	// has accepted the loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
@@ -181,6 +183,34 @@ type DeniedSeed struct {
 	URL    string `json:"url"`
 	Status int    `json:"status,omitempty"` // 401, 403, 429 or 451; 0 means that robots.txt forbids the URL
 	Why    string `json:"why,omitempty"`    // the error in the record
+}
+
+// BlockedHosts are hosts that walls block.
+type BlockedHosts struct {
+	Count uint64        `json:"count"`
+	Hosts []BlockedHost `json:"hosts"` // the first ones, at most ten
+}
+
+// Add adds a host.
+func (b *BlockedHosts) Add(host BlockedHost) {
+	const most = 10
+	if b.Count++; len(b.Hosts) < most {
+		b.Hosts = append(b.Hosts, host)
+	}
+}
+
+// BlockedHost is a host whose URLs stay queued because a wall refuses requests.
+type BlockedHost struct {
+	Host    string    `json:"host"`
+	Why     string    `json:"why"` // the reason and the sign of the wall
+	Queued  uint64    `json:"queued"`
+	NextTry time.Time `json:"next_try"` // it is not requested earlier
+}
+
+// String returns the host and why it is blocked, safe for a terminal.
+func (h *BlockedHost) String() string {
+	return fmt.Sprintf("%s: %s; %s queued, next try at %s", human.Printable(h.Host), human.Printable(h.Why),
+		human.Plural(h.Queued, "URL"), h.NextTry.Local().Format("2006-01-02 15:04"))
 }
 
 // ScriptSeeds are seeds that have a script, no link and hardly any text, so that they may need

@@ -39,6 +39,11 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		r.Exact.write(&b, r.FPR)
 	}
 	writeRelays(&b, r.Relays)
+	if r.Blocked != nil {
+		for i := range r.Blocked.Hosts {
+			fact(&b, "blocked", r.Blocked.Hosts[i].String())
+		}
+	}
 	fact(&b, "limited by", limitsInLine(r.Limits))
 	if r.FPR != nil && r.FPR.Lost != nil {
 		fact(&b, "lost", r.FPR.Lost.words())

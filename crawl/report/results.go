@@ -24,8 +24,9 @@ const (
 	Status4xx ResultKind = "4xx" // also statuses above 599, which no standard defines
 	Status5xx ResultKind = "5xx"
 	NoAnswer  ResultKind = "no answer"
-	Broken    ResultKind = "broken" // 4xx, 5xx, and no answer except that of lost workers
-	Forbidden ResultKind = "robots" // by robots.txt
+	Blocked   ResultKind = "blocked" // by a wall; the page may be alive
+	Broken    ResultKind = "broken"  // 4xx, 5xx, and no answer except that of lost workers
+	Forbidden ResultKind = "robots"  // by robots.txt
 	Address   ResultKind = "address"
 )
 
@@ -39,6 +40,7 @@ var results = []struct {
 	{Status4xx, []frontier.Outcome{frontier.ClientError, frontier.Throttled}},
 	{Status5xx, []frontier.Outcome{frontier.ServerError}},
 	{NoAnswer, []frontier.Outcome{frontier.Network, frontier.HostDead, frontier.WorkerLost}},
+	{Blocked, []frontier.Outcome{frontier.Blocked}},
 	{Broken, brokenOutcomes()},
 	{Forbidden, []frontier.Outcome{frontier.Robots}},
 	{Address, []frontier.Outcome{frontier.Address}},

@@ -25,7 +25,7 @@ func CheckError(err error) frontier.Outcome {
 // says nothing yet.
 func (r *Response) Check() frontier.Outcome {
 	switch {
-	case r.IsWall():
+	case r.Wall() != Wall{}:
 		return frontier.CheckUnknown
 	case r.Status >= 200 && r.Status <= 299:
 		return frontier.CheckOK
@@ -33,10 +33,4 @@ func (r *Response) Check() frontier.Outcome {
 		return frontier.CheckBroken
 	}
 	return frontier.CheckUnknown
-}
-
-// IsWall reports whether the answer comes from a wall in front of the server, which asks for a proof
-// that the client is a person. Such an answer can have any status.
-func (r *Response) IsWall() bool {
-	return r.Header.Get("Cf-Mitigated") != "" || r.Header.Get("X-Amzn-Waf-Action") != ""
 }

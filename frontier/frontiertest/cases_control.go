@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"maps"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -15,6 +16,35 @@ var controlCases = []testCase{
 		err := c.List(c.Ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
 		c.Must(err, "List")
 		c.want("number of items that List visited until false", uint64(visited), 3)
+	}},
+	{"HostsAreThoseWithWork", Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
+		l := c.addAndLease(pages("a.test", 0, 9)...)
+		c.complete(l.ID, frontier.HostUpdate{Due: time.Minute, Delay: 7 * time.Second, Blob: []byte("a")},
+			finished(l.Items[0]), retried(l.Items[1], time.Hour), givenBack(l.Items[2]))
+		c.add(pages("b.test", 0, 2)...)
+		done := c.lease()
+		c.complete(done.ID, frontier.HostUpdate{End: true}, finished(done.Items[0]), finished(done.Items[1])) // b.test has no work
+		c.add(pages("c.test", 0, 3)...)
+		back := c.lease()
+		c.complete(back.ID, frontier.HostUpdate{End: true, Due: time.Minute, Delay: 5 * time.Second, Blob: []byte("c")}, finished(back.Items[0]))
+		held := uint64(len(l.Items) - 3)
+		want := map[string]frontier.HostState{
+			"a.test": {Host: "a.test", Queued: 8 - held, Delayed: 1, Leased: held, Delay: 7 * time.Second, Blob: []byte("a")},
+			"c.test": {Host: "c.test", Queued: 2, DueIn: time.Minute, Delay: 5 * time.Second, Blob: []byte("c")},
+		}
+		visited := 0
+		c.Must(c.Hosts(c.Ctx, func(h frontier.HostState) bool {
+			visited++
+			w := want[h.Host]
+			c.Require(string(h.Blob) == string(w.Blob), "the blob of %s is %q, want %q", h.Host, h.Blob, w.Blob)
+			h.Blob = w.Blob
+			c.Require(reflect.DeepEqual(h, w), "Hosts: %+v, want %+v", h, w)
+			return true
+		}), "Hosts")
+		c.want("number of hosts with work", uint64(visited), 2)
+		visited = 0
+		c.Must(c.Hosts(c.Ctx, func(frontier.HostState) bool { visited++; return false }), "Hosts")
+		c.want("number of hosts that Hosts visited until false", uint64(visited), 1)
 	}},
 	{"ReopenKeepsEverything", kept, func(c *driver) { restartKeeps(c, Reopener.Reopen) }},
 	{"CrashKeepsWhatWasAnswered", kept, func(c *driver) { restartKeeps(c, Reopener.Crash) }},

@@ -112,6 +112,39 @@ func (m *Memory) List(_ context.Context, state frontier.State, key string, visit
 	return nil
 }
 
+// Hosts implements frontier.Inspector, in the order of the host keys. visit is allowed to call m.
+func (m *Memory) Hosts(_ context.Context, visit func(frontier.HostState) bool) error {
+	for _, state := range m.hostStates() {
+		if !visit(state) {
+			break
+		}
+	}
+	return nil
+}
+
+func (m *Memory) hostStates() (states []frontier.HostState) {
+	now := m.lock()
+	defer m.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(m.hosts)) {
+		h := m.hosts[key]
+		state := frontier.HostState{Host: key, Queued: uint64(len(h.queue)), Delay: h.delay, Blob: slices.Clone(h.blob)}
+		for _, e := range h.queue {
+			if e.notBefore.After(now) {
+				state.Delayed++
+			}
+		}
+		if h.lease != nil {
+			state.Leased = uint64(h.lease.open())
+		} else {
+			state.DueIn = max(h.due.Sub(now), 0)
+		}
+		if state.Queued+state.Leased > 0 {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
 func (m *Memory) list(state frontier.State, key string) []frontier.Item {
 	m.lock()
 	defer m.mu.Unlock()

@@ -182,6 +182,36 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	return nil
 }
 
+// Hosts implements frontier.Inspector.
+func (s *Store) Hosts(ctx context.Context, visit func(frontier.HostState) bool) error {
+	v, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	lower, upper := table(tableHost)
+	return s.scanRange(v, lower, upper, func(key, value []byte) (bool, error) {
+		h := host{key: string(key[1:])}
+		if err := decodeHost(value, &h); err != nil {
+			return false, err
+		}
+		lease := v.leases[h.key]
+		held, err := s.heldItems(v, &lease)
+		queued := h.waits() + h.delayed + uint64(len(lease.aside))
+		if err != nil || queued+uint64(len(held)) == 0 {
+			return err == nil, err
+		}
+		state := frontier.HostState{
+			Host: h.key, Queued: queued, Delayed: h.delayed, Leased: uint64(len(held)), Delay: time.Duration(h.delay) * time.Microsecond,
+		}
+		if lease.host == "" {
+			state.DueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
+		}
+		state.Blob, err = getRow(v, blobKey(h.key))
+		return err == nil && visit(state), err
+	})
+}
+
 // scan calls visit for each row of a table; key and value are valid only during the call.
 func (s *Store) scan(r pebble.Reader, letter byte, visit func(key, value []byte) error) error {
 	lower, upper := table(letter)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 )
 
@@ -13,12 +14,14 @@ import (
 type Host struct {
 	policy Policy
 
-	// AppendBinary encodes the next five fields.
+	// AppendBinary encodes the next seven fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // the next back-off lasts BackoffBase × 2^backoffs, see spread
 	failures   int           // requests in a row without a complete answer
 	silences   int           // requests in a row without any answer
+	answers    uint16        // see note
+	blocks     int           // blocks without a page between them; 0 means that the host is not blocked
 
 	// AppendBinary does not encode the last two fields, because the frontier stores the due
 	// time.
@@ -96,6 +99,64 @@ func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryA
 	}
 }
 
+// A host is blocked after mostWalls walls among its last recentAnswers answers. It is asked once
+// after each of blockFor, and after the last one again and again.
+const (
+	mostWalls     = 5
+	recentAnswers = 10
+)
+
+var blockFor = [...]time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
+
+// note stores whether the last answer came from a wall, for the last recentAnswers answers. Each is a
+// bit of h.answers, below a bit that is always set; the newest is the lowest.
+func (h *Host) note(wall uint16) {
+	h.answers = max(h.answers, 1)<<1 | wall
+	if h.answers >= 1<<(recentAnswers+1) {
+		h.answers = h.answers&(1<<recentAnswers-1) | 1<<recentAnswers
+	}
+}
+
+// Passed notes an answer to a page that does not come from a wall. It ends a block, unless the request
+// was in flight when the block began.
+func (h *Host) Passed(now time.Time) {
+	if h.blocks > 0 && !h.backingOff(now) {
+		h.answers, h.blocks = 0, 0
+	}
+	h.note(0)
+}
+
+// Walled notes an answer that comes from a wall. The caller must call it before Answered, whose back-off
+// would look like a block. Of the answers to one URL, only the first may count: the others have the
+// argument again set. A block begins, or continues after the one answer that was asked for.
+func (h *Host) Walled(now time.Time, again bool) {
+	if h.blocks > 0 && h.backingOff(now) {
+		return
+	}
+	if !again {
+		h.note(1)
+	}
+	if h.blocks == 0 && h.Walls() < mostWalls {
+		return
+	}
+	d := blockFor[min(h.blocks, len(blockFor)-1)]
+	h.blocks = min(h.blocks+1, len(blockFor))
+	h.backoffUntil = later(h.backoffUntil, now.Add(d))
+}
+
+// Walls returns how many of the last ten answers came from a wall.
+func (h *Host) Walls() int { return max(bits.OnesCount16(h.answers)-1, 0) }
+
+// OnlyWalls reports whether all of the last ten answers came from a wall, or there was no answer.
+func (h *Host) OnlyWalls() bool { return h.Walls() == max(bits.Len16(h.answers)-1, 0) }
+
+// LastWall reports whether the last answer came from a wall.
+func (h *Host) LastWall() bool { return h.answers > 1 && h.answers&1 == 1 }
+
+// Blocked reports whether the host is blocked. While its back-off lasts, it gets no request, and
+// afterwards one.
+func (h *Host) Blocked() bool { return h.blocks > 0 }
+
 // Failed notes that no connection to the host could be made.
 // random returns a number in [0, 1).
 func (h *Host) Failed(now time.Time, random func() float64) {
@@ -157,9 +218,14 @@ func (h *Host) backOff(now time.Time, minimum time.Duration, random func() float
 		d = max(d, h.policy.spread(h.policy.BackoffBase, 2, h.backoffs, random))
 		h.backoffs = min(h.backoffs+1, maxBackoffs)
 	}
-	if until := now.Add(d); until.After(h.backoffUntil) {
-		h.backoffUntil = until
+	h.backoffUntil = later(h.backoffUntil, now.Add(d))
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
+	return a
 }
 
 // maxBackoffs bounds Host.backoffs. In practice, a back-off with this exponent lasts
@@ -176,14 +242,14 @@ func (h *Host) smooth(latency time.Duration) {
 	h.latency += (latency - h.latency) / 4
 }
 
-// blobVersion is the first byte of the encoding.
-const blobVersion = 2
+// blobVersion is the first byte of the encoding. Version 2 had no fields about walls.
+const blobVersion = 3
 
 // ErrBlob reports bytes that were not written by AppendBinary, or were written by a later
 // version of it.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
-// AppendBinary appends the state of the host to b, at most 35 bytes. The state contains no
+// AppendBinary appends the state of the host to b, at most 38 bytes. The state contains no
 // times, because clocks differ. The frontier stores Due instead, and does not lease the host
 // earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
@@ -193,6 +259,8 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(h.backoffs))
 	b = binary.AppendUvarint(b, uint64(h.failures))
 	b = binary.AppendUvarint(b, uint64(h.silences))
+	b = binary.AppendUvarint(b, uint64(h.answers))
+	b = binary.AppendUvarint(b, uint64(h.blocks))
 	return b, nil
 }
 
@@ -202,14 +270,18 @@ func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 // UnmarshalBinary sets the state of the host from the bytes of AppendBinary. The bytes contain
 // no times, so the host is due now. After an error, which wraps ErrBlob, h is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] != blobVersion {
+	if len(b) == 0 || b[0] != blobVersion && b[0] != 2 {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])
 	}
 	rest := b[1:]
-	var fields [5]uint64
-	for i, most := range [5]uint64{
+	var fields [7]uint64
+	for i, most := range [7]uint64{
 		maxStored / uint64(time.Millisecond), maxStored / uint64(time.Microsecond), maxBackoffs, 1 << 31, 1 << 31,
+		1<<(recentAnswers+1) - 1, uint64(len(blockFor)),
 	} {
+		if b[0] == 2 && i == 5 {
+			break
+		}
 		v, n := binary.Uvarint(rest)
 		if n <= 0 || v > most {
 			return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])
@@ -226,6 +298,8 @@ func (h *Host) UnmarshalBinary(b []byte) error {
 		backoffs:   int(fields[2]),
 		failures:   int(fields[3]),
 		silences:   int(fields[4]),
+		answers:    uint16(fields[5]),
+		blocks:     int(fields[6]),
 	}
 	return nil
 }

@@ -16,6 +16,8 @@
 //	                                counts towards DeadAfter
 //	an answer that ends early       back-off from the third in a row          RetryIn
 //	kept-alive connection closed    no effect, but the start counts           RetryIn
+//	a wall                          blocked after five of the last ten        unchanged
+//	                                answers: for 10 min, 1 h, 6 h, 24 h
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do
 // not wait. Three in a row are the host's fault. Any answer sets the count of failures back

@@ -340,8 +340,8 @@ func TestBlobRoundTrip(t *testing.T) {
 			now = now.Add(time.Minute)
 		}
 		blob, err := h.AppendBinary([]byte("x"))
-		if err != nil || len(blob) > 36 {
-			t.Fatalf("AppendBinary = %d bytes, %v, want at most 36", len(blob), err)
+		if err != nil || len(blob) > 39 {
+			t.Fatalf("AppendBinary = %d bytes, %v, want at most 39", len(blob), err)
 		}
 		back := New(p)
 		if err := back.UnmarshalBinary(blob[1:]); err != nil {
@@ -389,5 +389,87 @@ func BenchmarkHost(b *testing.B) {
 		now = now.Add(h.Due(now))
 		h.Start(now)
 		h.Answered(now, time.Millisecond, 200, 0, middle)
+	}
+}
+
+// answersOf tells h the answers in text, which are a second apart: w is a wall, a its repetition for the
+// same URL, p a page. It returns the time after the last one.
+func answersOf(h *Host, text string, now time.Time) time.Time {
+	for _, c := range text {
+		switch c {
+		case 'p':
+			h.Passed(now)
+			h.Answered(now, time.Millisecond, 200, 0, middle)
+		default:
+			h.Walled(now, c == 'a')
+			h.Answered(now, time.Millisecond, 403, 0, middle)
+		}
+		now = now.Add(time.Second)
+	}
+	return now
+}
+
+// TestBlockedAfterFiveOfTen: five walls among the last ten answers block a host, fewer do not.
+func TestBlockedAfterFiveOfTen(t *testing.T) {
+	for text, want := range map[string]bool{
+		"w": false, "wwww": false, "wwwww": true, "wwwwp": false, "wwwwpw": true, "wwwwpppppw": true,
+		"wpppppppppwwww": false, "wwwwppppppppwpww": false, "wwwwppppppwwww": false, "pwpwpwpwpw": true, "pwppwppwppwppwppw": false,
+		"ppppppppppppppppppppwwww": false, "ppppppppppppppppppppwwwww": true, "waaaaaaa": false, "wwwwaaaa": false, "wwwwaw": true,
+	} {
+		h := New(Default())
+		answersOf(h, text, epoch)
+		if h.Blocked() != want {
+			t.Errorf("after %s: blocked is %v, want %v", text, h.Blocked(), want)
+		}
+	}
+}
+
+// TestBlocksGetLonger: a blocked host is asked once after 10 min, 1 h, 6 h, 24 h, and then once a day. Answers
+// to requests that were in flight when a block began change nothing. A page ends the block.
+func TestBlocksGetLonger(t *testing.T) {
+	h := New(Default())
+	now := answersOf(h, "wwwww", epoch)
+	for i, want := range []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 24 * time.Hour} {
+		if got := h.Due(now) + time.Second; got != want {
+			t.Fatalf("block %d lasts %v, want %v", i, got, want)
+		}
+		answersOf(h, "wpw", now)
+		if got := h.Due(now) + time.Second; got != want || !h.Blocked() {
+			t.Fatalf("after answers in flight, block %d lasts %v, want %v", i, got, want)
+		}
+		now = now.Add(h.Due(now))
+		kept, _ := h.MarshalBinary()
+		if h = New(Default()); h.UnmarshalBinary(kept) != nil || !h.Blocked() || h.Due(now) != 0 {
+			t.Fatalf("block %d is lost when the host is stored: %+v", i, h)
+		}
+		now = answersOf(h, string("aw"[i%2]), now) // even if the URL was refused before
+	}
+	now = now.Add(h.Due(now))
+	if answersOf(h, "pwwww", now); h.Blocked() {
+		t.Error("blocked after a page and four walls")
+	}
+	if answersOf(h, "w", now.Add(time.Minute)); h.Due(now.Add(time.Minute)) != 10*time.Minute {
+		t.Errorf("the next block lasts %v, want 10m", h.Due(now.Add(time.Minute)))
+	}
+}
+
+// TestBlockOutlastsBackoff: a wall with the status 429 begins a back-off, which does not hide the block.
+func TestBlockOutlastsBackoff(t *testing.T) {
+	h, now := New(Default()), epoch
+	for range 5 {
+		now = now.Add(h.Due(now))
+		h.Walled(now, false)
+		h.Answered(now, time.Millisecond, 429, time.Minute, middle)
+	}
+	if got := h.Due(now); got != 10*time.Minute {
+		t.Errorf("after five walls with 429 the host is due in %v, want 10m", got)
+	}
+}
+
+// TestUnmarshalWithoutWalls: the state that an earlier version has stored is read.
+func TestUnmarshalWithoutWalls(t *testing.T) {
+	h := New(Default())
+	if err := h.UnmarshalBinary([]byte{2, 0, 0, 0, 7, 3}); err != nil || h.Failures() != 7 || h.Blocked() || h.Walls() != 0 {
+		t.Errorf("%v, %+v, want 7 failures", err, h)
 	}
 }

@@ -373,3 +373,76 @@ func (s *Store) hostsWith(ctx context.Context, p *partition, state frontier.Stat
 	slices.Sort(hosts)
 	return slices.Compact(hosts), nil
 }
+
+// Hosts implements frontier.Inspector. It reads in steps, so it can miss a host whose items move meanwhile.
+func (s *Store) Hosts(ctx context.Context, visit func(frontier.HostState) bool) error {
+	for _, p := range s.parts {
+		hosts, err := s.hostsWith(ctx, p, frontier.Queued)
+		if err != nil {
+			return err
+		}
+		for some := range slices.Chunk(hosts, pageSize/2) {
+			states, err := s.hostStates(ctx, p, some)
+			if err != nil {
+				return err
+			}
+			for _, state := range states {
+				if state.Queued+state.Leased > 0 && !visit(state) {
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hostStates returns the states of hosts of a partition, index for index.
+func (s *Store) hostStates(ctx context.Context, p *partition, hosts []string) ([]frontier.HostState, error) {
+	pipe := s.client.Pipeline()
+	now := pipe.Time(ctx)
+	rows, leases := make([]*redis.SliceCmd, len(hosts)), make([]*redis.MapStringStringCmd, len(hosts))
+	var queues []*redis.IntCmd
+	for i, host := range hosts {
+		rows[i], leases[i] = pipe.HMGet(ctx, p.host(host), "u", "y", "d", "b"), pipe.HGetAll(ctx, p.active(host))
+		for priority := range frontier.Priorities {
+			queues = append(queues, pipe.LLen(ctx, p.queue(priority, host)))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, s.classify(ctx, err)
+	}
+	clock := now.Val()
+	if s.cfg.Now != nil {
+		clock = s.cfg.Now()
+	}
+	states := make([]frontier.HostState, len(hosts))
+	for i, host := range hosts {
+		row := func(field int) int64 {
+			n, _ := strconv.ParseInt(text(at(rows[i].Val(), field)), 10, 64)
+			return n
+		}
+		h := frontier.HostState{Host: host, Delayed: uint64(row(2)), Delay: time.Duration(row(1)) * time.Millisecond}
+		h.Queued = h.Delayed
+		for _, length := range queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {
+			h.Queued += uint64(length.Val())
+		}
+		for _, it := range activeItems(leases[i].Val()) {
+			if !it.aside {
+				h.Leased++
+				continue
+			}
+			h.Queued++
+			if it.delayed {
+				h.Delayed++
+			}
+		}
+		if len(leases[i].Val()) == 0 {
+			h.DueIn = max(time.Duration(row(0)-clock.UnixMilli())*time.Millisecond, 0)
+		}
+		if blob := text(at(rows[i].Val(), 3)); blob != "" {
+			h.Blob = []byte(blob)
+		}
+		states[i] = h
+	}
+	return states, nil
+}

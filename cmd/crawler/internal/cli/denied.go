@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -26,7 +27,7 @@ func (r *running) denied(result *report.Report) error {
 	}
 	lines = append(lines, advice...)
 	if r.plan.at.Redis == nil {
-		lines = append(lines, "when that has changed: "+r.plan.at.command("retry")+" --where "+shellQuote("outcome = robots or status >= 400")+", then crawl again")
+		lines = append(lines, "when that has changed: "+r.plan.at.command("retry")+" --where "+shellQuote("outcome = robots or outcome = blocked or status >= 400")+", then crawl again")
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }
@@ -36,6 +37,9 @@ func deniedWords(seed report.DeniedSeed) string {
 	if seed.Status == 0 {
 		why := strings.TrimPrefix(seed.Why, "robots.txt: ")
 		return strings.TrimSuffix("forbidden by robots.txt: "+human.Printable(why), ": ")
+	}
+	if strings.HasPrefix(seed.Why, get.WallPrefix) {
+		return human.Printable(seed.Why)
 	}
 	return fmt.Sprintf("the server answered %d %s", seed.Status, http.StatusText(seed.Status))
 }

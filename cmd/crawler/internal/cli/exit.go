@@ -20,6 +20,7 @@ const (
 	exitNotKept   = 6   // the question needs data that was not kept, or not of all pages
 	exitHostLimit = 7   // nothing is left to fetch, but --max-per-host refused URLs
 	exitDenied    = 8   // the server refused every seed, or robots.txt forbids it
+	exitBlocked   = 9   // only hosts that a wall blocks have URLs left
 	exitInt       = 130 // interrupted, state saved
 	exitTerm      = 143 // terminated, state saved
 )
@@ -33,6 +34,7 @@ const exitCodesText = `Exit codes:
   6    links, output, diff: the crawl has not kept the data, or not of all pages; the rest is printed
   7    URLs were refused because their hosts have reached --max-per-host; the rest was crawled
   8    no seed may be crawled: the servers refused them (401, 403, 429, 451), or robots.txt forbids them
+  9    only hosts have URLs left that a wall blocks (a challenge, a payment, a signature); they stay queued
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 

@@ -141,7 +141,23 @@ func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	if err := missingEvents(result.Report); err != nil {
 		return err
 	}
+	if blocked := result.Report.Blocked; blocked != nil {
+		return &exitError{exitBlocked, r.blocked(blocked)}
+	}
 	return r.fullHosts(result)
+}
+
+// blocked returns the error of a run after which only blocked hosts have URLs left.
+func (r *running) blocked(b *report.BlockedHosts) error {
+	lines := []string{fmt.Sprintf("only blocked hosts have URLs left, which stay queued: %s", human.Plural(b.Count, "host"))}
+	for i := range b.Hosts {
+		lines = append(lines, "  "+b.Hosts[i].String())
+	}
+	if more := b.Count - uint64(len(b.Hosts)); more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %s more", human.Commas(more)))
+	}
+	lines = append(lines, fmt.Sprintf("ask their owners for access; '%s' tries again from the time given", r.plan.at.command("crawl")))
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // fullHosts returns an error with an exit code if URLs were refused because of --max-per-host.
