@@ -18,21 +18,14 @@ type Offer struct {
 	Class    Class
 	Referrer Referrer      // names the page that has the link; zero for a seed
 	Delay    time.Duration // the item is not leased before now + Delay
-	Decision Decision      // of an exact set; Undecided if the store decides
-	Round    uint32        // the round in which the item is queued; ignored if Decision is Undecided
 }
 
-// Item returns the item that a store queues for the offer. print is the fingerprint
-// of the item. The item has no attempts and no deliveries. The round of an
-// undecided offer counts as 0.
+// Item returns the item that a store queues for the offer, in round 0. print is the fingerprint
+// of the item. The item has no attempts and no deliveries.
 func (o *Offer) Item(print bloomstore.Fingerprint) Item {
-	round := o.Round
-	if o.Decision == Undecided {
-		round = 0
-	}
 	return Item{
 		URL: o.URL, Fingerprint: print, Host: o.Host, Depth: o.Depth, Hops: o.Hops,
-		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer, Round: round,
+		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer,
 	}
 }
 
@@ -52,12 +45,11 @@ type Item struct {
 	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round; see PromotedRound
 }
 
-// Offer returns an undecided offer of the item's URL, without a delay. The offer
-// has the round of the item, which takes effect only if the caller sets a Decision.
+// Offer returns an offer of the item's URL, without a delay.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
-		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer, Round: it.Round,
+		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer,
 	}
 }
 
@@ -103,29 +95,6 @@ func (c Class) String() string {
 	}
 	return fmt.Sprintf("Class(%d)", c)
 }
-
-// Decision is what an exact set beside the store has decided about an offer
-// (package exact). With New, Promoted or Again, the store adds the URL to the
-// filter, but the filter does not decide about the URL. Only a store that is an
-// exact.Queue understands a Decision other than Undecided.
-type Decision uint8
-
-const (
-	Undecided Decision = iota // no set was asked; the store decides
-	Known                     // the answer is Seen
-	// New means that the URL is queued, unless it is already queued or leased.
-	// Therefore an offer can be repeated. If the filter claims to contain the URL,
-	// the claim is a false positive and counts in Stats.Recovered.
-	New
-	// Promoted is like New, but the URL might have been offered as Bulk before.
-	// Therefore a claim of the filter counts in Stats.Promoted, and the item is
-	// queued in PromotedRound if Offer.Round is 0.
-	Promoted
-	// Again is like New, for a URL that the set contained before. Either the window of
-	// the URL (the time for which a finished URL counts as seen) is over, or the store
-	// lost the item of the URL. The item is queued in Offer.Round.
-	Again
-)
 
 // PromotedRound is the first round of an exact URL that might have been a bulk URL
 // before. The rounds of the bulk URL begin with 0, and each Control.Retry adds one, so they

@@ -23,7 +23,7 @@ func TestAnswerWords(t *testing.T) {
 func TestItemOfOffer(t *testing.T) {
 	offer := Offer{
 		URL: "http://a.test/", Host: "a.test", Depth: 1, Hops: 2, Priority: PriorityAsset, Class: Exact,
-		Referrer: Referrer{3}, Delay: time.Second, Decision: Again, Round: 4,
+		Referrer: Referrer{3}, Delay: time.Second,
 	}
 	print := bloomstore.Fingerprint{5}
 	item := offer.Item(print)
@@ -31,8 +31,8 @@ func TestItemOfOffer(t *testing.T) {
 		t.Errorf("the item is %+v, want fingerprint %x, no attempts and no deliveries", item, print)
 	}
 	back := item.Offer()
-	if back.Decision != Undecided || back.Delay != 0 {
-		t.Errorf("the item's offer is %+v, want no decision and no delay", back)
+	if back.Delay != 0 {
+		t.Errorf("the item's offer is %+v, want no delay", back)
 	}
 	given, made, again := reflect.ValueOf(offer), reflect.ValueOf(item), reflect.ValueOf(back)
 	for _, field := range reflect.VisibleFields(given.Type()) {
@@ -47,9 +47,6 @@ func TestItemOfOffer(t *testing.T) {
 		if !got.Equal(want) || !again.FieldByIndex(field.Index).Equal(want) {
 			t.Errorf("%s is %v in the item and %v in its offer, want %v", field.Name, got, again.FieldByIndex(field.Index), want)
 		}
-	}
-	if offer.Decision = Undecided; offer.Item(print).Round != 0 {
-		t.Error("the item of an undecided offer is not in round 0")
 	}
 }
 

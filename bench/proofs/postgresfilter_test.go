@@ -10,6 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/sizing"
 )
@@ -86,7 +87,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	}
 	total, batch := sized(6_000, 200_000), sized(150, 500)
 	store, err := redisstore.Open(t.Context(), redisstore.Config{
-		Redis: options, Name: crawlName, ExactSet: true, Partitions: 4,
+		Redis: options, Name: crawlName, Exact: new(exact.Client), Partitions: 4,
 		Capacity: uint64(total / overfill), FPR: weakRate, Growth: bloomstore.GrowthOff,
 	})
 	if err != nil {

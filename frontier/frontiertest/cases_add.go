@@ -65,9 +65,7 @@ var addCases = []testCase{
 			URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
 			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
 		}
-		offer := want.Offer()
-		offer.Round = 5 // ignored, because offer.Decision is Undecided
-		c.add(offer)
+		c.add(want.Offer())
 		listed := c.list(frontier.Queued, "")[want.URL]
 		got := c.lease().Items[0]
 		c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),

@@ -51,11 +51,6 @@
 //     deliveries. The blobs of their hosts are removed, but a store may keep the blob of a
 //     leased host. Due times do not change. Stats.Retries counts completions with the
 //     disposition Retry, and not the items that Control.Retry queues.
-//   - Decisions, for an exact.Queue. A URL waits while it is queued or leased. If a
-//     URL that waits is offered as New, Promoted or Again, the answer is Seen. A
-//     Promoted item that the filter claims to contain is queued in
-//     frontier.PromotedRound if the offer has round 0. Retry skips a failed item whose
-//     URL waits again.
 //   - Books. Every counter is exact at any moment, except Delayed, which can include
 //     items whose delay has ended since the last call.
 //

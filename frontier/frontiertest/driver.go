@@ -78,8 +78,8 @@ func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 func (d *driver) wantAnswers(want []frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
 		d.Require(got.Answer == want[i],
-			"offer %d, %q, decision %d: answer %v, reason %q, want %v",
-			i, suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want[i])
+			"offer %d, %q: answer %v, reason %q, want %v",
+			i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i])
 	}
 }
 
@@ -189,14 +189,6 @@ func (d *driver) endAfter(l frontier.Lease, done ...frontier.Completion) {
 func (d *driver) finish() frontier.Lease {
 	l := d.lease()
 	d.endAfter(l, all(l.Items, finished)...)
-	return l
-}
-
-// fail leases a host, and finishes every item of the lease as failed.
-func (d *driver) fail(update frontier.HostUpdate) frontier.Lease {
-	l := d.lease()
-	update.End = true
-	d.complete(l.ID, update, all(l.Items, brokenOff)...)
 	return l
 }
 

@@ -57,7 +57,6 @@ type Options struct {
 	Capacity       uint64           // capacity of the filter, without growth; 0 means large enough for the case
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to
-	ExactSet       bool             // for an exact.Queue: an exact set decides about exact items
 }
 
 // A testCase tests one part of the contract with a new, empty crawl.
@@ -70,7 +69,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, quotaCases, raceCases, exactCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, quotaCases, raceCases)
 }
 
 // driving returns a function that calls the function open and returns a driver of the crawl

@@ -129,7 +129,7 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 func itemOf(offer frontier.Offer) frontier.Item {
 	return frontier.Item{
 		URL: offer.URL, Host: offer.Host, Depth: offer.Depth, Hops: offer.Hops, Priority: offer.Priority,
-		Class: offer.Class, Referrer: offer.Referrer, Round: offer.Round,
+		Class: offer.Class, Referrer: offer.Referrer,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -24,9 +25,9 @@ type MemoryConfig struct {
 
 	Now    func() time.Time // nil means time.Now
 	Output frontier.Output  // nil means that records are written and nothing is synced
-	// End is called before a Sync of Output with how exact items ended, which the Sync stores in an exact set
-	// (exact.Output.End). nil means that there is none.
-	End func([]exact.Finished)
+	// Exact is the exact set, which decides whether exact items are new; nil means that there is none, and the Memory
+	// decides.
+	Exact *exact.Client
 }
 
 // Memory is the reference frontier: one mutex, plain maps and slices, no durability. It
@@ -34,8 +35,8 @@ type MemoryConfig struct {
 // It starts no goroutine and reads the time only through MemoryConfig.Now, so it works
 // under testing/synctest. It is safe for concurrent use.
 //
-// Completion.Record and Output.Sync run while its mutex is held, so they must not call
-// the Memory.
+// Completion.Record, Output.Sync and the calls of Complete to the exact set run while its mutex is held, so they must not
+// call the Memory.
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
@@ -102,12 +103,24 @@ func NewMemory(cfg MemoryConfig) *Memory {
 func (m *Memory) Hasher() bloomstore.Hasher { return m.hasher }
 
 // Add implements frontier.Store.
-func (m *Memory) Add(_ context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	d := m.newDraft()
-	verdicts := d.offer(offers)
-	d.commit(m.cfg.Now())
+func (m *Memory) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	client := m.cfg.Exact
+	if client == nil {
+		return m.AddDecided(ctx, offers, nil)
+	}
+	decided, err := client.Decide(ctx, m.hasher, offers)
+	if err != nil {
+		return nil, err
+	}
+	decided = client.Fresh(decided)
+	verdicts, err := m.AddDecided(ctx, offers, decided.Each)
+	if err != nil {
+		return nil, err
+	}
+	crash.Point("offered")
+	answers := exact.Answers{}
+	client.Collect(answers, decided, verdicts)
+	client.Settle(ctx, answers)
 	return verdicts, nil
 }
 
@@ -165,7 +178,16 @@ func (m *Memory) Pause(_ context.Context, paused bool) error {
 }
 
 // Retry implements frontier.Control.
-func (m *Memory) Retry(_ context.Context, key string) (int, error) { return m.retry(key, nil), nil }
+func (m *Memory) Retry(ctx context.Context, key string) (int, error) {
+	if m.cfg.Exact == nil {
+		return m.retry(key, nil), nil
+	}
+	stays, offered, err := m.retryExact(ctx, key)
+	if err != nil {
+		return offered, err
+	}
+	return m.retry(key, stays) + offered, nil
+}
 
 // retry queues failed items again, except those in stays.
 func (m *Memory) retry(key string, stays map[bloomstore.Fingerprint]bool) int {
@@ -212,7 +234,8 @@ type draft struct {
 
 type offered struct {
 	frontier.Offer
-	print bloomstore.Fingerprint
+	decision exact.Decision // of an exact set
+	print    bloomstore.Fingerprint
 }
 
 func (m *Memory) newDraft() *draft {
@@ -224,11 +247,15 @@ func (m *Memory) newDraft() *draft {
 	}
 }
 
-// offer answers offers as if the Memory already contained the offers that d has added.
-func (d *draft) offer(offers []frontier.Offer) []frontier.Verdict {
+// offer answers offers as if the Memory already contained the offers that d has added. decided has the decisions of an
+// exact set in the order of the offers, or is nil.
+func (d *draft) offer(offers []frontier.Offer, decided []exact.Decision) []frontier.Verdict {
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
-		o := offered{offer, d.m.hasher.Fingerprint(offer.URL)}
+		o := offered{Offer: offer, print: d.m.hasher.Fingerprint(offer.URL)}
+		if decided != nil {
+			o.decision = decided[i]
+		}
 		verdict := d.judge(o)
 		verdicts[i] = verdict
 		d.books.Found++
@@ -289,6 +316,7 @@ func (d *draft) commit(now time.Time) {
 			notBefore = now.Add(o.Delay)
 		}
 		e := &entry{seq: m.seq, item: o.Item(o.print)}
+		e.item.Round = o.decision.Round
 		if before := m.entries[o.print]; before != nil {
 			m.past = append(m.past, before)
 		}

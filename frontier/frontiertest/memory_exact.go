@@ -5,6 +5,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -14,9 +15,9 @@ import (
 func (d *draft) seen(o offered) bool {
 	before := d.m.entries[o.print]
 	switch {
-	case o.Decision == frontier.Known:
+	case o.decision.Kind == exact.Known:
 		return true
-	case o.Decision != frontier.Undecided:
+	case o.decision.Kind != exact.Undecided:
 		return before.waits()
 	case o.Class != frontier.Bulk:
 		return before != nil
@@ -33,37 +34,99 @@ func (m *Memory) claims(fp bloomstore.Fingerprint) bool {
 // round of such a promoted offer if its round is 0.
 func (d *draft) decided(o *offered) {
 	switch {
-	case o.Decision == frontier.New && d.m.claims(o.print):
+	case o.decision.Kind == exact.New && d.m.claims(o.print):
 		d.recovered++
-	case o.Decision == frontier.Promoted && d.m.claims(o.print):
+	case o.decision.Kind == exact.Promoted && d.m.claims(o.print):
 		d.promoted++
 		// If the round is not 0, the exact set has chosen it, and no bulk item of the URL has
 		// had that round.
-		if o.Round == 0 {
-			o.Round = frontier.PromotedRound
+		if o.decision.Round == 0 {
+			o.decision.Round = frontier.PromotedRound
 		}
 	}
 }
 
-// RetryUnless implements exact.Queue.
-func (m *Memory) RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error) {
-	var exactItems []frontier.Item
-	err := m.List(ctx, frontier.Failed, host, func(it frontier.Item) bool {
+// decide asks the exact set about the links of completions, or rechecks what it decided for an earlier call that failed.
+func (m *Memory) decide(ctx context.Context, l *lease, done []frontier.Completion) error {
+	needed := false
+	for _, c := range done {
+		class := m.entries[c.Item].item.Class
+		needed = needed || exact.HasExact(c.Links) || class != frontier.Bulk && c.Disposition == frontier.Finish
+	}
+	if !needed {
+		return nil
+	}
+	client := m.cfg.Exact
+	if err := client.Ready(ctx); err != nil {
+		return err
+	}
+	var links []frontier.Offer // of completions for which the set was not asked before
+	for _, c := range done {
+		if before, asked := l.decided[m.entries[c.Item]]; !asked {
+			links = append(links, c.Links...)
+		} else if decided, err := client.Recheck(ctx, before); err != nil {
+			return err
+		} else {
+			l.decided[m.entries[c.Item]] = client.Fresh(decided)
+		}
+	}
+	decided, err := client.Decide(ctx, m.hasher, links)
+	if err != nil || decided.Each == nil {
+		return err
+	}
+	for _, c := range done {
+		if _, asked := l.decided[m.entries[c.Item]]; !asked {
+			l.decided[m.entries[c.Item]] = exact.Decisions{Each: decided.Each[:len(c.Links)], At: decided.At}
+			decided.Each = decided.Each[len(c.Links):]
+		}
+	}
+	return nil
+}
+
+// settleLinks stores the answers to exact links in the exact set.
+func (m *Memory) settleLinks(ctx context.Context, l *lease, done []frontier.Completion, verdicts [][]frontier.Verdict) {
+	crash.Point("completed")
+	answers := exact.Answers{}
+	for i, c := range done {
+		e := m.entries[c.Item]
+		m.cfg.Exact.Collect(answers, l.decided[e], verdicts[i])
+		delete(l.decided, e)
+	}
+	m.cfg.Exact.Settle(ctx, answers)
+}
+
+// retryExact asks the exact set about failed exact items. It returns those that stay failed, and how many URLs it offered
+// that were added.
+func (m *Memory) retryExact(ctx context.Context, host string) (stays map[bloomstore.Fingerprint]bool, offered int, err error) {
+	var failed []frontier.Item
+	err = m.List(ctx, frontier.Failed, host, func(it frontier.Item) bool {
 		if it.Class != frontier.Bulk {
-			exactItems = append(exactItems, it)
+			failed = append(failed, it)
 		}
 		return true
 	})
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	stays := make(map[bloomstore.Fingerprint]bool)
-	for _, it := range exactItems {
-		if stays[it.Fingerprint], err = outdated(ctx, &it); err != nil {
-			return 0, err
+	stays = make(map[bloomstore.Fingerprint]bool)
+	for _, it := range failed {
+		what, err := m.cfg.Exact.Retry(ctx, &it)
+		if err != nil {
+			return nil, offered, err
+		}
+		stays[it.Fingerprint] = what != exact.RetryItem
+		if what != exact.OfferAgain {
+			continue
+		}
+		verdicts, err := m.Add(ctx, []frontier.Offer{it.Offer()})
+		if err != nil {
+			return nil, offered, err
+		}
+		if verdicts[0].Answer == frontier.Added {
+			offered++
 		}
 	}
-	return m.retry(host, stays), nil
+	return stays, offered, nil
 }
 
 // waits reports whether e is queued or leased. It returns false if e is nil.
@@ -80,4 +143,14 @@ func (m *Memory) Waits(_ context.Context, keys []exact.ItemKey) ([]bool, error) 
 		waits[i] = m.entries[key.Fingerprint].waits()
 	}
 	return waits, nil
+}
+
+// AddDecided implements exact.Queue.
+func (m *Memory) AddDecided(_ context.Context, offers []frontier.Offer, decided []exact.Decision) ([]frontier.Verdict, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.newDraft()
+	verdicts := d.offer(offers, decided)
+	d.commit(m.cfg.Now())
+	return verdicts, nil
 }

@@ -17,6 +17,7 @@ type lease struct {
 	items     []*entry        // all entries that the lease got, in order
 	handed    []frontier.Item // copies of the items as the lease got them, for repeats
 	completed map[*entry]bool
+	decided   map[*entry]exact.Decisions // of an exact set, about the links of items whose completion failed
 	deadline  time.Time
 	inFlight  int
 	ended     bool // the worker has ended the lease, which is kept for a repeat of the last Complete
@@ -49,7 +50,7 @@ func (h *host) wake() (at time.Time, queued bool) {
 }
 
 // Lease implements frontier.Store.
-func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+func (m *Memory) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	now := m.lock()
 	defer m.mu.Unlock()
 	var grant frontier.Grant
@@ -72,6 +73,9 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	grant.Limited = m.stats.Queued > checks.Queued && m.allowance("", request.MaxPages) == 0
 	grant.Reached = grant.Limited && m.stats.Pages >= request.MaxPages && checks.Waiting() == 0
 	grant.Wait = m.wait(now)
+	if m.cfg.Exact != nil {
+		return grant, m.cfg.Exact.Empty(ctx, &grant)
+	}
 	return grant, nil
 }
 
@@ -95,7 +99,7 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	if first == nil {
 		return nil
 	}
-	l := &lease{id: id, host: first, deadline: now.Add(m.cfg.LeaseTTL), inFlight: max(request.InFlight, 1), completed: map[*entry]bool{}}
+	l := &lease{id: id, host: first, deadline: now.Add(m.cfg.LeaseTTL), inFlight: max(request.InFlight, 1), completed: map[*entry]bool{}, decided: map[*entry]exact.Decisions{}}
 	first.lease, m.leases[id] = l, l
 	m.hand(l, batch(m.cfg.LeaseTTL, first.delay), request.MaxPages, now)
 	return l
@@ -229,7 +233,7 @@ func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.T
 }
 
 // Complete implements frontier.Store.
-func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	now := m.lock()
 	defer m.mu.Unlock()
 	l := m.leases[id]
@@ -247,14 +251,19 @@ func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontie
 	case len(update.Blob) > frontier.MaxBlob:
 		return fmt.Errorf("frontiertest: blob of host %q has %d bytes, want at most %d", l.host.key, len(update.Blob), frontier.MaxBlob)
 	}
+	if m.cfg.Exact != nil {
+		if err := m.decide(ctx, l, fresh); err != nil {
+			return err
+		}
+	}
 	links := m.newDraft()
-	records, err := links.follow(fresh)
+	verdicts, records, err := links.follow(l, fresh)
 	if err != nil {
 		return err
 	}
 	ends := m.ends(fresh)
 	if len(ends) > 0 {
-		m.cfg.End(ends)
+		m.cfg.Exact.End(ends)
 	}
 	if records+uint64(len(ends)) > 0 && m.cfg.Output != nil {
 		if _, err := m.cfg.Output.Sync(); err != nil {
@@ -273,6 +282,9 @@ func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontie
 	if update.End {
 		m.release(l)
 	}
+	if m.cfg.Exact != nil {
+		m.settleLinks(ctx, l, fresh, verdicts)
+	}
 	return nil
 }
 
@@ -280,7 +292,7 @@ func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontie
 func (m *Memory) ends(done []frontier.Completion) (ends []exact.Finished) {
 	for _, c := range done {
 		it := &m.entries[c.Item].item
-		if m.cfg.End != nil && it.Class != frontier.Bulk && c.Disposition == frontier.Finish {
+		if m.cfg.Exact != nil && it.Class != frontier.Bulk && c.Disposition == frontier.Finish {
 			ends = append(ends, exact.Finished{
 				Ref: exact.Ref{Fingerprint: c.Item, Round: it.Round}, Class: it.Class, Outcome: c.Outcome, Status: c.Status,
 			})
@@ -311,11 +323,12 @@ func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Complet
 	return fresh, nil
 }
 
-// follow adds the links of completions to the draft, and writes the records.
-func (d *draft) follow(done []frontier.Completion) (records uint64, err error) {
+// follow adds the links of completions to the draft, and writes the records. It returns the answers to the links by completion.
+func (d *draft) follow(l *lease, done []frontier.Completion) (all [][]frontier.Verdict, records uint64, err error) {
 	for _, c := range done {
 		var counts frontier.LinkCounts
-		verdicts := d.offer(c.Links)
+		verdicts := d.offer(c.Links, l.decided[d.m.entries[c.Item]].Each)
+		all = append(all, verdicts)
 		for i, verdict := range verdicts {
 			counts.Count(verdict.Answer, 1)
 			if verdict.Answer == frontier.Refused && c.LinkRefused != nil {
@@ -331,11 +344,11 @@ func (d *draft) follow(done []frontier.Completion) (records uint64, err error) {
 			continue
 		}
 		if err := c.Record(counts); err != nil {
-			return 0, fmt.Errorf("frontiertest: write the record of item %x: %w", c.Item, err)
+			return nil, 0, fmt.Errorf("frontiertest: write the record of item %x: %w", c.Item, err)
 		}
 		records++
 	}
-	return records, nil
+	return all, records, nil
 }
 
 // settle makes one completion of l take effect.

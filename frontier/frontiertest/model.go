@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -35,13 +34,9 @@ func modelRun(seed uint64, steps int) testCase {
 		LeaseTTL:   10*time.Second + 50*time.Millisecond,
 		Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
 		MaxPerHost: []uint64{0, 20}[rng.IntN(2)], SeedsUnlimited: seed/2%2 == 1,
-		ExactSet: seed%2 == 1,
 	}
 	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
-		if opt.ExactSet {
-			_, p.beside = p.Crawl.(exact.Queue)
-		}
 		for range steps {
 			p.step()
 		}
@@ -56,7 +51,6 @@ type player struct {
 	*driver
 	rng    *rand.Rand
 	ledger *ledger
-	beside bool // an exact set decides about exact items
 	last   *completeCall
 }
 
@@ -113,27 +107,7 @@ func (p *player) randomOffer() frontier.Offer {
 	case 3, 4, 5:
 		offer.Delay = tick + p.ticks(200)
 	}
-	p.decide(&offer)
 	return offer
-}
-
-// decide sets the decision of an exact offer. It decides like an exact set that contains
-// every added URL, with one difference. For a URL that is queued or leased, an exact set
-// would decide Known. Here decide chooses New or Again, to check that the store answers such
-// an offer with Seen.
-func (p *player) decide(offer *frontier.Offer) {
-	if !p.beside || offer.Class == frontier.Bulk {
-		return
-	}
-	k := p.ledger.urls[offer.URL]
-	switch {
-	case k != nil && (k.state == frontier.Done || k.state == frontier.Failed):
-		offer.Decision = frontier.Known
-	case p.chance(70):
-		offer.Decision = frontier.New
-	default:
-		offer.Decision, offer.Round = frontier.Again, uint32(p.rng.IntN(300))
-	}
 }
 
 func (p *player) randomOffers(n int) (offers []frontier.Offer) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
@@ -39,7 +41,7 @@ func (s *Store) changeEpoch(startEpoch func()) {
 type ask struct {
 	item     frontier.Item // to queue, if it is new
 	delay    time.Duration
-	decision frontier.Decision
+	decision exact.Kind
 	index    int // index among its caller's offers
 	print    bloomstore.Fingerprint
 	host     bloomstore.Fingerprint // fingerprint of the host key
@@ -68,9 +70,31 @@ type answers struct {
 
 // Add implements frontier.Store. If a server is out of memory, the error matches both
 // frontier.ErrUnavailable and frontier.ErrFull. With Config.Wait, Add also returns an error
-// if too few replicas confirm the added items in time.
+// if too few replicas confirm the added items in time. If offers are exact and the exact set is away, Add returns
+// frontier.ErrUnavailable. After any other error, a forwarder queues the items that are new according to the set.
 func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
-	got, err := s.offer(ctx, offers, false)
+	if s.cfg.Exact == nil {
+		return s.AddDecided(ctx, offers, nil)
+	}
+	decided, err := s.cfg.Exact.Decide(ctx, s.hasher, offers)
+	if err != nil {
+		return nil, err
+	}
+	decided = s.cfg.Exact.Fresh(decided)
+	verdicts, err := s.AddDecided(ctx, offers, decided.Each)
+	if err != nil {
+		return nil, err
+	}
+	crash.Point("offered")
+	answers := exact.Answers{}
+	s.cfg.Exact.Collect(answers, decided, verdicts)
+	s.cfg.Exact.Settle(ctx, answers)
+	return verdicts, nil
+}
+
+// AddDecided implements exact.Queue.
+func (s *Store) AddDecided(ctx context.Context, offers []frontier.Offer, decided []exact.Decision) ([]frontier.Verdict, error) {
+	got, err := s.offer(ctx, offers, decided, false)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +132,13 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 //
 // If links is true, offers are refused while the queue is full, and can be answered from
 // this process's cache. The caller must then check that the answers are still valid.
-func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
-	return s.offerOwed(ctx, offers, links, nil)
+func (s *Store) offer(ctx context.Context, offers []frontier.Offer, decided []exact.Decision, links bool) (answers, error) {
+	return s.offerOwed(ctx, offers, decided, links, nil)
 }
 
 // offerOwed does what offer does. If before is not nil, it has an earlier verdict of each offer,
 // and no limit refuses an offer whose earlier verdict is Added.
-func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bool, before []frontier.Verdict) (answers, error) {
+func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided []exact.Decision, links bool, before []frontier.Verdict) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
 		parts:    make([]*partition, len(offers)),
@@ -122,8 +146,8 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bo
 	}
 	asks := make(map[*node]*offering)
 	for i := range offers {
-		it := &offers[i]
-		verdict, answered, err := s.answer(it)
+		it, decision := &offers[i], decisionAt(decided, i)
+		verdict, answered, err := s.answer(it, decision)
 		if err != nil {
 			return answers{}, err
 		}
@@ -147,7 +171,8 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bo
 			got.rely(a.part, ep)
 			continue
 		}
-		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, it.Decision
+		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
+		a.item.Round = decision.Round
 		if asks[n] == nil {
 			asks[n] = new(offering)
 			if s.nodes.single != nil {
@@ -204,9 +229,9 @@ func (got *answers) rely(p *partition, ep *epoch) {
 // offerAgain repeats offers of links whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer. If the server has
 // lost the item, it is queued again, even if a limit has been reached meanwhile.
-func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before answers) (answers, error) {
-	offers, valid := validAnswers(offers, before)
-	got, err := s.offerOwed(ctx, offers, true, before.verdicts)
+func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, decided []exact.Decision, before answers) (answers, error) {
+	decided, valid := validAnswers(decided, before)
+	got, err := s.offerOwed(ctx, offers, decided, true, before.verdicts)
 	if err != nil {
 		return answers{}, err
 	}

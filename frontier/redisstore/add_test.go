@@ -322,7 +322,7 @@ func TestMaxQueued(t *testing.T) {
 	cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: 10}).Load
 	s := openStore(t, cfg)
 	mustAdd(t, s, testPages("a.test", 0, 20)) // a full queue still accepts items that are not links
-	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)
+	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestMaxQueued(t *testing.T) {
 		}
 	}
 	other := openStore(t, cfg) // this worker counts the queue before Open returns
-	if got, err := other.offer(t.Context(), testPages("b.test", 0, 1), true); err != nil || got.verdicts[0].Reason != frontier.ReasonQueueFull {
+	if got, err := other.offer(t.Context(), testPages("b.test", 0, 1), nil, true); err != nil || got.verdicts[0].Reason != frontier.ReasonQueueFull {
 		t.Errorf("another worker's link: %v, %v, want it refused", got.verdicts, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -16,6 +17,7 @@ import (
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
+	decided       []exact.Decision  // about items, if there is an exact set
 	base          map[string]string // the result of dump before the call
 	before, after map[string]string // contents before and after the call
 	log           []string
@@ -35,15 +37,16 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 		mustAdd(t, b.Store, known)
 		b.items = slices.Concat(testPages(faultHost, n+3, n+8), testPages(other, n+8, n+12), known)
 		b.items[1].Priority, b.items[2].Delay = frontier.PrioritySeed, time.Minute
-		for i, decision := range map[int]frontier.Decision{4: frontier.Again, 6: frontier.New, 9: frontier.Promoted, 10: frontier.New, 11: frontier.Again} {
+		b.decided = make([]exact.Decision, len(b.items))
+		for i, kind := range map[int]exact.Kind{4: exact.Again, 6: exact.New, 9: exact.Promoted, 10: exact.New, 11: exact.Again} {
 			b.items[i].Class = frontier.Exact
-			if b.cfg.ExactSet {
-				b.items[i].Decision = decision
+			if b.cfg.Exact != nil {
+				b.decided[i].Kind = kind
 			}
 		}
 		b.base, b.before = b.dump(), b.contents()
 		b.planAdd(0)
-		mustAdd(t, b.Store, b.items)
+		b.addItems()
 		b.planAdd(-1)
 		b.log = b.admin.LRange(t.Context(), "log:add", 0, -1).Val()
 		b.admin.Del(t.Context(), "log:add")
@@ -58,6 +61,13 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 			return b
 		}
 		b.restore(empty)
+	}
+}
+
+func (b *faultyAdd) addItems() {
+	b.Helper()
+	if _, err := b.AddDecided(b.Context(), b.items, b.decided); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -99,14 +109,14 @@ func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {
 	for n, line := range b.log {
 		b.restore(b.base)
 		b.planAdd(n + 1)
-		if _, err := b.Add(t.Context(), b.items); err == nil || !strings.Contains(err.Error(), "planned fault") {
+		if _, err := b.AddDecided(t.Context(), b.items, b.decided); err == nil || !strings.Contains(err.Error(), "planned fault") {
 			t.Fatalf("command %d, %s, was made to fail, but Add = %v", n+1, line, err)
 		}
 		b.planAdd(-1)
 		if diff := contentsDiff(b.contents(), b.before); n <= first && diff != "" {
 			t.Errorf("after a fault in command %d, %s, the contents have changed: %s", n+1, line, diff)
 		}
-		mustAdd(t, b.Store, b.items)
+		b.addItems()
 		for _, it := range b.items {
 			if !b.queued(it) {
 				t.Errorf("after a fault in command %d, %s, %q is known and not queued", n+1, line, it.URL)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -257,16 +258,17 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 func TestAuditOfOverfilledFilter(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{120, 2000} {
-		for _, exact := range []bool{false, true} {
+		for _, isExact := range []bool{false, true} {
 			cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
 			cfg.Partitions, cfg.Capacity, cfg.FPR, cfg.Growth = 1, uint64(keys), 0.01, bloomstore.GrowthOff
 			s := openStore(t, cfg)
 			items := testPages("a.test", 0, 6*keys)
-			if exact {
-				items = decided(frontier.New, 0, items)
-			}
 			for some := range slices.Chunk(items, 20) { // items of one call are tested before any of them is added
-				mustAdd(t, s, some)
+				if isExact {
+					mustAddDecided(t, s, exact.New, 0, some)
+				} else {
+					mustAdd(t, s, some)
+				}
 			}
 			audit, err := s.Audit(t.Context())
 			if err != nil {
@@ -275,7 +277,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 			// More than 5σ occurs by chance once in some million runs.
 			if off := math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr; off > 5 {
 				t.Errorf("capacity %d, exact=%t: added is estimated as %.0f ± %.0f, which is %.1fσ off the counter %d",
-					keys, exact, audit.Added, audit.AddedErr, off, audit.Counters.Added)
+					keys, isExact, audit.Added, audit.AddedErr, off, audit.Counters.Added)
 			}
 		}
 	}

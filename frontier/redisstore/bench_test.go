@@ -108,7 +108,7 @@ func BenchmarkLinks(b *testing.B) {
 				for range benchCallers {
 					group.Go(func() {
 						for n := int(next.Add(1)); n <= len(pages); n = int(next.Add(1)) {
-							if _, err := s.offer(b.Context(), pages[n-1], true); err != nil {
+							if _, err := s.offer(b.Context(), pages[n-1], nil, true); err != nil {
 								b.Error(err)
 								return
 							}

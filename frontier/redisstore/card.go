@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
@@ -66,7 +67,7 @@ func newCard(cfg *Config) card {
 	return card{
 		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
 		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.Capacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
-		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
+		ExactSet: cfg.Exact != nil, Settings: cfg.Settings,
 	}
 }
 
@@ -96,7 +97,7 @@ func parseCard(name, text string) (c card, err error) {
 }
 
 // accept compares the card with a caller's settings. Zero fields are not compared. If
-// worker is false, it compares Settings only if they are given, and does not compare ExactSet
+// worker is false, it compares Settings only if they are given, and does not compare Exact
 // and Growth.
 func (c *card) accept(cfg *Config, worker bool) error {
 	if worker || cfg.Settings != nil {
@@ -105,9 +106,9 @@ func (c *card) accept(cfg *Config, worker bool) error {
 		}
 	}
 	switch {
-	case worker && c.ExactSet && !cfg.ExactSet:
+	case worker && c.ExactSet && cfg.Exact == nil:
 		return mismatch("crawl %q was created with an exact set beside it, not without one", cfg.Name)
-	case worker && !c.ExactSet && cfg.ExactSet:
+	case worker && !c.ExactSet && cfg.Exact != nil:
 		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
 	}
 	given := filterCard{cmp.Or(cfg.Capacity, c.Filter.Keys), cmp.Or(cfg.FPR, c.Filter.FPR), c.Filter.NoGrowth}
@@ -210,7 +211,12 @@ func (s *Store) join(ctx context.Context) error {
 	if c.Filter.NoGrowth {
 		s.cfg.Growth = bloomstore.GrowthOff
 	}
-	s.cfg.Partitions, s.cfg.ExactSet, s.cfg.Settings = c.Partitions, c.ExactSet, c.Settings
+	s.cfg.Partitions, s.cfg.Settings = c.Partitions, c.Settings
+	if !c.ExactSet {
+		s.cfg.Exact = nil
+	} else if s.cfg.Exact == nil {
+		s.cfg.Exact = &exact.Client{Err: errors.New("redisstore: this process has no exact set")}
+	}
 	s.cfg.LeaseTTL = time.Duration(c.LeaseMS) * time.Millisecond
 	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
 	s.ledger.dir, s.ledger.parts = s.cfg.TempDir, make([]partLedger, s.cfg.Partitions)

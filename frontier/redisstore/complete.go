@@ -22,8 +22,13 @@ import (
 // replicas have them. If Config.Wait is 0, it waits for two seconds, after which the links
 // are on disk.
 //
+// With an exact set, Complete asks it about the exact links before it offers them, and the ends of exact items are stored
+// in it after their records. While the set is away, Complete returns frontier.ErrUnavailable if an item is exact or has
+// exact links. The caller keeps the completions, and repeats the call.
+//
 // If an answer was lost and the caller repeats the call, nothing is done twice: links are
-// not offered again, and records are not written again.
+// not offered again, and records are not written again. If the offer of the links failed, they are offered again with
+// the same decisions, except that a new key that is not pending any more now counts as known.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	if len(update.Blob) > frontier.MaxBlob {
 		return fmt.Errorf("redisstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
@@ -58,8 +63,8 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
-	case s.cfg.ExactSet && (s.cfg.End == nil || s.output == nil):
-		return errors.New("redisstore: Config has no End or no OpenOutput, so the exact set would not learn how an item ended")
+	case s.cfg.Exact != nil && (s.cfg.Exact.End == nil || s.output == nil):
+		return errors.New("redisstore: Config has no Exact.End or no OpenOutput, so the exact set would not learn how an item ended")
 	case c.Record != nil && s.output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store has no output", c.Item[:4])
 	}
@@ -82,8 +87,9 @@ type todo struct {
 
 // followed is the progress of a completion before the completion takes effect.
 type followed struct {
+	decided  exact.Decisions // of the exact set about the links
 	links    answers
-	answered time.Time // when all links were answered
+	answered time.Time // when all links were answered; zero means that they were not
 	recorded bool      // its record was written
 	told     bool      // the exact set may have stored its end
 }
@@ -128,6 +134,9 @@ func (c *completing) end() {
 const maxEpochs = 4
 
 func (c *completing) run(ctx context.Context) error {
+	if err := c.decide(ctx); err != nil {
+		return err
+	}
 	if err := c.follow(ctx); err != nil {
 		return err
 	}
@@ -151,15 +160,75 @@ func (c *completing) run(ctx context.Context) error {
 	return errEpoch
 }
 
+// isExact reports whether the exact set stores the item of a completion.
+func (c *completing) isExact(t todo) bool {
+	return c.cfg.Exact != nil && t.item.item.Class != frontier.Bulk
+}
+
+// decide asks the exact set about the links that were not offered yet, unless it has decided about them before. It returns
+// frontier.ErrUnavailable if the set is away and must be asked, or must be told the end of an item: otherwise the
+// records of other items would wait, too.
+func (c *completing) decide(ctx context.Context) (err error) {
+	client := c.cfg.Exact
+	if client == nil {
+		return nil
+	}
+	var open []todo
+	var links []frontier.Offer
+	needed := false
+	for _, t := range c.todo {
+		needed = needed || c.isExact(t) && t.Disposition == frontier.Finish
+		if !t.fresh() || !exact.HasExact(t.Links) {
+			continue
+		}
+		needed = true
+		if p := t.item.pending; p == nil || len(p.decided.Each) != len(t.Links) {
+			open, links = append(open, t), append(links, t.Links...)
+		}
+	}
+	if !needed {
+		return nil
+	}
+	if err := client.Ready(ctx); err != nil {
+		return err
+	}
+	for _, t := range c.todo {
+		if p := t.item.pending; p != nil && t.fresh() {
+			if p.decided, err = client.Recheck(ctx, p.decided); err != nil {
+				return err
+			}
+		}
+	}
+	decided, err := client.Decide(ctx, c.hasher, links)
+	if err != nil {
+		return err
+	}
+	for _, t := range open {
+		n := len(t.Links)
+		t.item.pending = &followed{decided: exact.Decisions{Each: decided.Each[:n:n], At: decided.At}}
+		decided.Each = decided.Each[n:]
+	}
+	return nil
+}
+
 // follow offers the links of the completions, except links that were offered before.
 func (c *completing) follow(ctx context.Context) error {
 	var links []frontier.Offer
+	var decided []exact.Decision
 	for _, t := range c.todo {
-		if t.fresh() {
-			links = append(links, t.Links...)
+		if !t.fresh() {
+			continue
 		}
+		if p := t.item.pending; p != nil {
+			p.decided = c.cfg.Exact.Fresh(p.decided)
+			decided = slices.Concat(decided, make([]exact.Decision, len(links)-len(decided)), p.decided.Each)
+		}
+		links = append(links, t.Links...)
 	}
-	got, err := c.offer(ctx, links, true)
+	if decided != nil {
+		decided = append(decided, make([]exact.Decision, len(links)-len(decided))...)
+	}
+	got, err := c.offer(ctx, links, decided, true)
 	if err != nil {
 		return err
 	}
@@ -169,7 +238,10 @@ func (c *completing) follow(ctx context.Context) error {
 			n := len(t.Links)
 			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], epochs: got.epochs}
 			got.verdicts, got.parts = got.verdicts[n:], got.parts[n:]
-			t.item.pending = &followed{links: mine, answered: answered}
+			if t.item.pending == nil {
+				t.item.pending = new(followed)
+			}
+			t.item.pending.links, t.item.pending.answered = mine, answered
 		}
 		t.tellRefused()
 	}
@@ -179,7 +251,20 @@ func (c *completing) follow(ctx context.Context) error {
 // fresh reports whether the links of a completion were not offered yet. A repeated call
 // must have the same links. If their number differs, they are offered again.
 func (t *todo) fresh() bool {
-	return t.item.pending == nil || len(t.item.pending.links.verdicts) != len(t.Links)
+	p := t.item.pending
+	return p == nil || p.answered.IsZero() || len(p.links.verdicts) != len(t.Links)
+}
+
+// settle stores the answers to exact links in the exact set.
+func (c *completing) settle(ctx context.Context) {
+	if c.cfg.Exact == nil {
+		return
+	}
+	answers := exact.Answers{}
+	for _, t := range c.todo {
+		c.cfg.Exact.Collect(answers, t.item.pending.decided, t.item.pending.links.verdicts)
+	}
+	c.cfg.Exact.Settle(ctx, answers)
 }
 
 func (t *todo) tellRefused() {
@@ -198,12 +283,19 @@ func (t *todo) tellRefused() {
 // contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
-		got, err := c.offerAgain(ctx, t.Links, t.item.pending.links)
+		p := t.item.pending
+		if p.decided.Each != nil {
+			decided, err := c.cfg.Exact.Recheck(ctx, p.decided)
+			if err != nil {
+				return err
+			}
+			p.decided = c.cfg.Exact.Fresh(decided)
+		}
+		got, err := c.offerAgain(ctx, t.Links, p.decided.Each, p.links)
 		if err != nil {
 			return err
 		}
-		t.item.pending.links = got
-		t.item.pending.answered = time.Now()
+		p.links, p.answered = got, time.Now()
 	}
 	return nil
 }
@@ -216,7 +308,7 @@ func (c *completing) record() error {
 		if t.Disposition != frontier.Finish {
 			continue
 		}
-		if c.cfg.ExactSet && t.item.item.Class != frontier.Bulk {
+		if c.isExact(t) {
 			job.sync, t.item.pending.told = true, true
 			job.ends = append(job.ends, exact.Finished{
 				Ref: exact.Ref{Fingerprint: t.Item, Round: t.item.item.Round}, Class: t.item.item.Class, Outcome: t.Outcome, Status: t.Status,
@@ -289,6 +381,7 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 		// Verdict 2 means that an earlier call ended the lease, but its answer was lost. If
 		// that call did not have these completions, their items were given back and are
 		// fetched again.
+		c.settle(ctx)
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)
@@ -303,7 +396,7 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 func (c *completing) keys() []string {
 	p := c.h.part
 	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts)
-	if c.cfg.ExactSet {
+	if c.cfg.Exact != nil {
 		keys = append(keys, p.exact)
 	}
 	return keys

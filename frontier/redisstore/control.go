@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 const (
@@ -31,14 +32,21 @@ func (s *Store) paused(ctx context.Context) (bool, error) {
 }
 
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
-// again. If Retry fails, the result is the number of items that it has queued again until then.
+// again. If Retry fails, the result is the number of items that it has queued again until then. A failed exact item whose
+// window is over is offered again, and counts if it is added: see exact.Client.Retry.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
-	return s.RetryUnless(ctx, host, nil)
+	r := &retry{Store: s}
+	total, err := r.run(ctx, host)
+	return total + r.offered, err
 }
 
-// RetryUnless implements exact.Queue.
-func (s *Store) RetryUnless(ctx context.Context, host string, outdated func(context.Context, *frontier.Item) (bool, error)) (int, error) {
-	r := retry{s, outdated}
+func (r *retry) run(ctx context.Context, host string) (int, error) {
+	s := r.Store
+	if s.cfg.Exact != nil {
+		if err := s.cfg.Exact.Ready(ctx); err != nil {
+			return 0, err
+		}
+	}
 	if host != "" {
 		return r.requeue(ctx, s.partition(host), []string{host})
 	}
@@ -58,10 +66,10 @@ func (s *Store) RetryUnless(ctx context.Context, host string, outdated func(cont
 	return total, nil
 }
 
-// retry is a call of RetryUnless.
+// retry is a call of Retry.
 type retry struct {
 	*Store
-	outdated func(context.Context, *frontier.Item) (bool, error) // nil means that no item is outdated
+	offered int // exact items that were offered and added
 }
 
 // retrying is a host whose failed items are being queued again.
@@ -72,7 +80,7 @@ type retrying struct {
 }
 
 // requeue queues the failed items of the given hosts again.
-func (r retry) requeue(ctx context.Context, p *partition, hosts []string) (total int, err error) {
+func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {
 		todo[i] = retrying{host: host, left: math.MaxInt64}
@@ -109,7 +117,7 @@ func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) e
 }
 
 // step queues the items in the heads of todo again.
-func (r retry) step(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
+func (r *retry) step(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
 	var calls []*call
 	var of []*retrying
 	for i := range todo {
@@ -141,32 +149,50 @@ func (r retry) step(ctx context.Context, p *partition, todo []retrying) (total i
 }
 
 // appendArgs appends the arguments of retry.lua for a failed item.
-func (r retry) appendArgs(ctx context.Context, args []any, value, host string) ([]any, error) {
+func (r *retry) appendArgs(ctx context.Context, args []any, value, host string) ([]any, error) {
 	item, err := r.nextRound(value, host)
 	if err != nil {
 		return nil, err
 	}
-	print, option := r.exactPrint(&item), "1"
+	stays := false
+	if r.cfg.Exact != nil && item.Class != frontier.Bulk {
+		if stays, err = r.stays(ctx, item); err != nil {
+			return nil, err
+		}
+	}
+	return r.retryArgs(args, value, &item, stays), nil
+}
+
+// retryArgs appends the arguments of retry.lua for a failed item with the given value, and for the item of its next round.
+func (s *Store) retryArgs(args []any, value string, next *frontier.Item, stays bool) []any {
+	print, option := s.exactPrint(next), "1"
 	if print == "" {
 		option = ""
 	}
-	if item.Class == frontier.Bulk {
+	if next.Class == frontier.Bulk {
 		// A bulk URL that is later offered as an exact URL is promoted: it is queued again, as
 		// an exact item. While the fingerprint of this item is in partition.exact, retry.lua
 		// does not queue the bulk item.
-		print = item.Fingerprint[:]
-	} else if r.outdated != nil {
-		failed := item
-		failed.Round--
-		outdated, err := r.outdated(ctx, &failed)
-		if err != nil {
-			return nil, err
-		}
-		if outdated {
-			option = "o"
-		}
+		print = next.Fingerprint[:]
+	} else if stays {
+		option = "o"
 	}
-	return append(args, value, appendEntry(nil, &item), print, option), nil
+	return append(args, value, appendEntry(nil, next), print, option)
+}
+
+// stays reports whether a failed exact item stays failed, and offers its URL if its window is over.
+func (r *retry) stays(ctx context.Context, next frontier.Item) (bool, error) {
+	failed := next
+	failed.Round--
+	what, err := r.cfg.Exact.Retry(ctx, &failed)
+	if err != nil || what != exact.OfferAgain {
+		return what == exact.KeepFailed, err
+	}
+	verdicts, err := r.Add(ctx, []frontier.Offer{failed.Offer()})
+	if err == nil && verdicts[0].Answer == frontier.Added {
+		r.offered++
+	}
+	return true, err
 }
 
 // nextRound decodes a failed item and returns it for its next round.

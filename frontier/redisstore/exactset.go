@@ -12,42 +12,38 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// decisionLetters has, for each decision of the exact set, the letter that tells add.lua
+// decisionLetters has, for each kind of decision of the exact set, the letter that tells add.lua
 // what to do. A crawl whose exact keys are not in Postgres has no exact set, so its exact items
 // are Undecided. Then add.lua decides about them with partition.exact, a set in Redis.
-var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
+var decisionLetters = [...]string{exact.Undecided: "x", exact.New: "n", exact.Promoted: "p", exact.Again: "r"}
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,
 // the result answered is false.
-func (s *Store) answer(it *frontier.Offer) (v frontier.Verdict, answered bool, err error) {
+func (s *Store) answer(it *frontier.Offer, decision exact.Decision) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
-	decided := it.Decision != frontier.Undecided
+	decided, wanted := decision.Kind != exact.Undecided, s.cfg.Exact != nil && it.Class != frontier.Bulk
 	switch {
-	case !s.cfg.ExactSet && decided:
-		return v, false, fmt.Errorf("redisstore: %q comes with decision %d, but there is no exact set", it.URL, it.Decision)
-	case s.cfg.ExactSet && decided != (it.Class != frontier.Bulk):
-		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of the exact set", it.URL, it.Class, it.Decision)
-	case it.Decision > frontier.Again:
-		return v, false, fmt.Errorf("redisstore: %q comes with decision %d", it.URL, it.Decision)
-	case it.Decision == frontier.Known:
+	case decided != wanted:
+		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of an exact set", it.URL, it.Class, decision.Kind)
+	case decision.Kind == exact.Known:
 		return frontier.Verdict{Answer: frontier.Seen}, true, nil
 	}
 	return v, false, nil
 }
 
 // validAnswers reports, by index, which answers are still valid. Only the answer to an offer
-// whose Decision is not Undecided can be valid. Such an answer is valid if it is a refusal, if
+// that the exact set has decided can be valid. Such an answer is valid if it is a refusal, if
 // it needed no server, or if its epoch has not ended.
 //
-// validAnswers also returns the offers for the next try. In these, an offer whose answer is
+// validAnswers also returns the decisions for the next try. In these, an offer whose answer is
 // valid has the decision Known. With the decision New, an item that was finished in the
 // meantime would be queued again.
-func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offer, valid []bool) {
-	next, valid = offers, make([]bool, len(offers))
-	for i := range offers {
-		if offers[i].Decision == frontier.Undecided {
+func validAnswers(decided []exact.Decision, before answers) (next []exact.Decision, valid []bool) {
+	next, valid = slices.Clone(decided), make([]bool, len(before.verdicts))
+	for i := range decided {
+		if decided[i].Kind == exact.Undecided {
 			continue
 		}
 		p, verdict := before.parts[i], before.verdicts[i]
@@ -56,19 +52,24 @@ func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offe
 				continue
 			}
 		}
-		if &next[0] == &offers[0] {
-			next = slices.Clone(offers)
-		}
-		valid[i], next[i].Decision = true, frontier.Known
+		valid[i], next[i].Kind = true, exact.Known
 	}
 	return next, valid
+}
+
+// decisionAt returns the decision about the i-th offer. decided is nil if all offers are undecided.
+func decisionAt(decided []exact.Decision, i int) exact.Decision {
+	if decided == nil {
+		return exact.Decision{}
+	}
+	return decided[i]
 }
 
 // exactPrint returns the fingerprint of an exact item if there is an exact set, otherwise "".
 // With an exact set, partition.exact contains the fingerprint while the item is queued or
 // leased.
 func (s *Store) exactPrint(it *frontier.Item) any {
-	if !s.cfg.ExactSet || it.Class == frontier.Bulk {
+	if s.cfg.Exact == nil || it.Class == frontier.Bulk {
 		return ""
 	}
 	return it.Fingerprint[:]

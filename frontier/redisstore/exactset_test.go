@@ -8,29 +8,61 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
-// exactConfig returns the config of a crawl with an exact set.
+// exactConfig returns the config of a crawl with an exact set in memory, which is not told how items end.
 func exactConfig(server *servers.RedisServer) Config {
 	cfg := config(server)
-	cfg.ExactSet, cfg.End, cfg.OpenOutput = true, func([]exact.Finished) {}, countOutput
+	cfg.Exact, cfg.OpenOutput = newClient(exacttest.NewMemory(exacttest.Options{})), countOutput
 	return cfg
 }
 
-// decided returns copies of items as exact items, with a decision and a round.
-func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
+func newClient(set exact.Set) *exact.Client {
+	rules, err := exact.ParseTexts([]string{"all"})
+	if err != nil {
+		panic(err)
+	}
+	return &exact.Client{Set: exact.NewBreaker(set, time.Nanosecond), Rules: rules, End: func([]exact.Finished) {}}
+}
+
+// asExact returns copies of items as exact items.
+func asExact(items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
-		items[i].Class, items[i].Decision, items[i].Round = frontier.Exact, decision, round
+		items[i].Class = frontier.Exact
 	}
 	return items
+}
+
+// decided returns the same decision for each of the items that are exact, and none for bulk items.
+func decided(kind exact.Kind, round uint32, items []frontier.Offer) []exact.Decision {
+	each := make([]exact.Decision, len(items))
+	for i := range items {
+		if items[i].Class != frontier.Bulk {
+			each[i] = exact.Decision{Kind: kind, Round: round}
+		}
+	}
+	return each
+}
+
+// mustAddDecided adds items as exact items with a decision that the set of the store did not make.
+func mustAddDecided(t testing.TB, s *Store, kind exact.Kind, round uint32, items []frontier.Offer) []frontier.Verdict {
+	t.Helper()
+	items = asExact(items)
+	verdicts, err := s.AddDecided(context.WithoutCancel(t.Context()), items, decided(kind, round, items))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdicts
 }
 
 // strayPrints returns the differences between partition.exact and the exact items
@@ -78,20 +110,21 @@ func TestExactSetIsFixed(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	for _, has := range []bool{false, true} {
 		cfg := config(server)
-		cfg.Name, cfg.ExactSet = fmt.Sprintf("exact-%t", has), has
+		clients := map[bool]*exact.Client{true: new(exact.Client)}
+		cfg.Name, cfg.Exact = fmt.Sprintf("exact-%t", has), clients[has]
 		openStore(t, cfg)
 		openStore(t, cfg)
-		cfg.ExactSet = !has
+		cfg.Exact = clients[!has]
 		want := map[bool]string{true: "with an exact set", false: "without an exact set"}[has]
 		if _, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrParamsMismatch) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Open with ExactSet %t = %v, want %v with %q", cfg.ExactSet, err, frontier.ErrParamsMismatch, want)
+			t.Errorf("Open with an exact set: %t = %v, want %v with %q", !has, err, frontier.ErrParamsMismatch, want)
 		}
 		looking, err := Inspect(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if looking.cfg.ExactSet != has {
-			t.Errorf("after Inspect ExactSet is %t, want the crawl's %t", looking.cfg.ExactSet, has)
+		if (looking.cfg.Exact != nil) != has {
+			t.Errorf("after Inspect there is an exact set: %t, want the crawl's %t", !has, has)
 		}
 		if err := looking.Close(); err != nil {
 			t.Error(err)
@@ -99,29 +132,30 @@ func TestExactSetIsFixed(t *testing.T) {
 	}
 }
 
-// TestWrongDecisionsAreRefused: Add fails and changes nothing if an exact item has no decision
-// or a wrong one, or if a bulk item has a decision.
+// TestWrongDecisionsAreRefused: AddDecided fails and changes nothing if an exact item has no decision,
+// or if a bulk item, or a crawl without an exact set, has a decision.
 func TestWrongDecisionsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	beside, alone := openStore(t, exactConfig(server)), config(server)
 	alone.Name = "alone"
-	page := testPages("a.test", 0, 1)[0]
-	exact, bulk, never := page, page, page
-	exact.Class, bulk.Decision, never.Class, never.Decision = frontier.Exact, frontier.New, frontier.Exact, frontier.Again+1
-	for _, c := range []struct {
-		s    *Store
-		item frontier.Offer
+	page, isNew := testPages("a.test", 0, 1)[0], exact.Decision{Kind: exact.New}
+	for name, c := range map[string]struct {
+		s        *Store
+		class    frontier.Class
+		decision exact.Decision
 	}{
-		{beside, exact}, {beside, bulk}, {beside, never},
-		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Offer{page})[0]},
+		"exact without":       {beside, frontier.Exact, exact.Decision{}},
+		"bulk with":           {beside, frontier.Bulk, isNew},
+		"without a set, with": {openStore(t, alone), frontier.Exact, isNew},
 	} {
-		if verdicts, err := c.s.Add(t.Context(), []frontier.Offer{page, c.item}); err == nil {
-			t.Errorf("Add of class %d with decision %d, exact set %t = %v, want an error",
-				c.item.Class, c.item.Decision, c.s.cfg.ExactSet, verdicts)
+		item := page
+		item.Class = c.class
+		if verdicts, err := c.s.AddDecided(t.Context(), []frontier.Offer{page, item}, []exact.Decision{{}, c.decision}); err == nil {
+			t.Errorf("%s: %v, want an error", name, verdicts)
 		}
 		if stats := wantBooks(t, c.s); stats.Found != 0 {
-			t.Errorf("class %d with decision %d: the books are %+v, want nothing found", c.item.Class, c.item.Decision, stats.Books)
+			t.Errorf("%s: the books are %+v, want nothing found", name, stats.Books)
 		}
 	}
 }
@@ -134,9 +168,10 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
 	cfg.Policy = policy.NewLive(&policy.Policy{MaxQueued: 10}).Load
 	s := openStore(t, cfg)
-	mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 10)))
-	for _, decision := range []frontier.Decision{frontier.New, frontier.Promoted, frontier.Again} {
-		got, err := s.offer(t.Context(), decided(decision, 1, testPages("a.test", 5, 15)), true)
+	mustAddDecided(t, s, exact.New, 0, testPages("a.test", 0, 10))
+	items := asExact(testPages("a.test", 5, 15))
+	for _, kind := range []exact.Kind{exact.New, exact.Promoted, exact.Again} {
+		got, err := s.offer(t.Context(), items, decided(kind, 1, items), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,11 +182,11 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 			}
 			if v != want {
 				t.Errorf("decision %d, link %d: answer %v, reason %q, want %v, %q",
-					decision, i, v.Answer, v.Reason, want.Answer, want.Reason)
+					kind, i, v.Answer, v.Reason, want.Answer, want.Reason)
 			}
 		}
 	}
-	if got := answersOf(mustAdd(t, s, decided(frontier.Again, 1, testPages("a.test", 5, 15)))); got[frontier.Added] != 5 {
+	if got := answersOf(mustAddDecided(t, s, exact.Again, 1, testPages("a.test", 5, 15))); got[frontier.Added] != 5 {
 		t.Errorf("offers that are no links are answered %v, want 5 added", got)
 	}
 	wantNoStray(t, s)
@@ -181,11 +216,11 @@ func TestLimitsOfOneURL(t *testing.T) {
 			} else {
 				mustAdd(t, s, testPages("fill.test", 0, 10))
 			}
-			offer := decided(frontier.New, 0, testPages("a.test", 0, 1))[0]
+			offer := asExact(testPages("a.test", 0, 1))[0]
 			var both []*offering
 			for _, a := range []ask{first, c.second} {
 				a.print, a.host = s.hasher.Fingerprint(offer.URL), s.hasher.Fingerprint(offer.Host)
-				a.exact, a.decision, a.part, a.item = true, offer.Decision, s.partition(offer.Host), offer.Item(a.print)
+				a.exact, a.decision, a.part, a.item = true, exact.New, s.partition(offer.Host), offer.Item(a.print)
 				both = append(both, &offering{asks: []ask{a}})
 			}
 			g := &group{s: s, node: s.nodes.single, reader: redisbits.NewReader(s.nodes.single.client)}
@@ -208,8 +243,12 @@ func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
 	page := testPages("a.test", 0, 1)
-	exact := decided(frontier.Promoted, 0, page)
-	for i, v := range mustAdd(t, s, slices.Concat(page, exact, page, exact)) {
+	items := slices.Concat(page, asExact(page), page, asExact(page))
+	verdicts, err := s.AddDecided(t.Context(), items, decided(exact.Promoted, 0, items))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range verdicts {
 		if want := []frontier.Answer{frontier.Added, frontier.Added, frontier.Seen, frontier.Seen}[i]; v.Answer != want {
 			t.Errorf("offer %d is answered %v, want %v", i, v.Answer, want)
 		}
@@ -229,10 +268,10 @@ func TestAuditOfDecided(t *testing.T) {
 	s := openStore(t, cfg)
 	bulk := testPages("a.test", 0, 2000)
 	mustAdd(t, s, bulk)
-	mustAdd(t, s, decided(frontier.New, 0, bulk[:500]))
-	mustAdd(t, s, decided(frontier.Promoted, 0, bulk[500:1000]))
-	mustAdd(t, s, decided(frontier.Again, 3, bulk[1000:1500]))
-	mustAdd(t, s, decided(frontier.Again, 3, testPages("a.test", 2000, 2500)))
+	mustAddDecided(t, s, exact.New, 0, bulk[:500])
+	mustAddDecided(t, s, exact.Promoted, 0, bulk[500:1000])
+	mustAddDecided(t, s, exact.Again, 3, bulk[1000:1500])
+	mustAddDecided(t, s, exact.Again, 3, testPages("a.test", 2000, 2500))
 	stats := wantBooks(t, s)
 	if stats.Added != 4000 || stats.Recovered != 500 || stats.Promoted != 500 {
 		t.Errorf("%d added, %d recovered, %d promoted, want 4000, 500, 500", stats.Added, stats.Recovered, stats.Promoted)
@@ -256,8 +295,8 @@ func TestStandingAnswers(t *testing.T) {
 	}
 	lasting.node.epoch.Store(lasting)
 	sure, doubtful := new(partition), new(partition)
-	item, full := decided(frontier.New, 0, testPages("a.test", 0, 1))[0], frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
-	items := []frontier.Offer{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Known, 0, []frontier.Offer{item})[0]}
+	isNew, full := exact.Decision{Kind: exact.New}, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
+	items := []exact.Decision{isNew, isNew, isNew, {}, {Kind: exact.Known}}
 	before := answers{
 		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Seen}},
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
@@ -267,13 +306,13 @@ func TestStandingAnswers(t *testing.T) {
 	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
 		t.Errorf("answers that are still valid: %v, want %v", stand, want)
 	}
-	for i, want := range []frontier.Decision{frontier.Known, frontier.New, frontier.Known, frontier.Undecided, frontier.Known} {
-		if again[i].Decision != want {
-			t.Errorf("item %d is offered again with decision %d, want %d", i, again[i].Decision, want)
+	for i, want := range []exact.Kind{exact.Known, exact.New, exact.Known, exact.Undecided, exact.Known} {
+		if again[i].Kind != want {
+			t.Errorf("item %d is offered again with decision %d, want %d", i, again[i].Kind, want)
 		}
 	}
-	if items[0].Decision != frontier.New {
-		t.Error("the caller's items were changed")
+	if items[0].Kind != exact.New {
+		t.Error("the caller's decisions were changed")
 	}
 }
 
@@ -287,8 +326,8 @@ func TestRebuildBesideExactSet(t *testing.T) {
 			server := servers.Redis(t, servers.RedisOptions{})
 			cfg := exactConfig(server)
 			s := openStore(t, cfg)
-			items := decided(frontier.New, 0, testPages("a.test", 0, 1100))
-			mustAdd(t, s, items)
+			items := testPages("a.test", 0, 1100)
+			mustAddDecided(t, s, exact.New, 0, items)
 			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 			if err != nil || len(grant.Leases) != 1 {
 				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
@@ -314,7 +353,7 @@ func TestRebuildBesideExactSet(t *testing.T) {
 			again := openStore(t, cfg)
 			wantNoStray(t, again)
 			wantBooks(t, again)
-			if got := answersOf(mustAdd(t, again, items)); got[frontier.Added] != 1 || got[frontier.Seen] != 1099 {
+			if got := answersOf(mustAddDecided(t, again, exact.New, 0, items)); got[frontier.Added] != 1 || got[frontier.Seen] != 1099 {
 				t.Errorf("offered again: %v, want the done item added, and 1099 seen", got)
 			}
 			wantBooks(t, again)
@@ -327,13 +366,13 @@ func TestLostDecisions(t *testing.T) {
 	t.Parallel()
 	c := newLostReply(t, exactConfig)
 	// Two items in one call of the script. One of them is known.
-	items := decided(frontier.New, 0, testPages("a.test", 0, 2))
+	items := asExact(testPages("a.test", 0, 2))
 	mustAdd(c, c.Store, items[:1])
 	c.lose(addScript, func(ctx context.Context) error {
-		_, err := c.Add(ctx, items)
+		_, err := c.AddDecided(ctx, items, decided(exact.New, 0, items))
 		return err
 	})
-	if got := answersOf(mustAdd(c, c.Store, items)); got[frontier.Seen] != len(items) {
+	if got := answersOf(mustAddDecided(c, c.Store, exact.New, 0, items)); got[frontier.Seen] != len(items) {
 		c.Errorf("offered again: %v, want all seen", got)
 	}
 	c.want(fieldQueued, 2, fieldRecovered, 0)
@@ -347,10 +386,10 @@ func TestLostExactCompletion(t *testing.T) {
 		t.Run(fmt.Sprintf("end=%t", end), func(t *testing.T) {
 			t.Parallel()
 			c := newLostReply(t, exactConfig)
-			mustAdd(c, c.Store, decided(frontier.New, 0, testPages("a.test", 0, 3)))
+			mustAddDecided(c, c.Store, exact.New, 0, testPages("a.test", 0, 3))
 			l := c.leaseOf("a.test")
 			done := finish(l.Items[0])
-			done.Links = slices.Concat(decided(frontier.New, 0, testPages("b.test", 3, 5)), testPages("b.test", 5, 7))
+			done.Links = slices.Concat(asExact(testPages("b.test", 3, 5)), testPages("b.test", 5, 7))
 			complete := func(ctx context.Context) error {
 				return c.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: end})
 			}
@@ -365,6 +404,134 @@ func TestLostExactCompletion(t *testing.T) {
 			wantBooks(t, c.Store)
 		})
 	}
+}
+
+// TestLostAnswersToLinks: the answer to the offer of a page's exact links is lost after they were queued. The completion is repeated,
+// and asks the set nothing new. A link that ended meanwhile is not queued again. One that was decided long ago is left to
+// a forwarder.
+func TestLostAnswersToLinks(t *testing.T) {
+	for _, link := range []string{"waits", "ended", "waits for long"} {
+		t.Run(link, func(t *testing.T) {
+			t.Parallel()
+			set := &countingSet{Set: exacttest.NewMemory(exacttest.Options{})}
+			decided := time.Now()
+			c := newLostReply(t, func(server *servers.RedisServer) Config {
+				cfg := exactConfig(server)
+				cfg.Exact = newClient(set)
+				cfg.Exact.Now = func() time.Time { return decided }
+				cfg.Exact.End = func(ends []exact.Finished) { _ = set.Finish(t.Context(), ends, nil) }
+				return cfg
+			})
+			mustAdd(c, c.Store, testPages("a.test", 0, 1))
+			l := c.leaseOf("a.test")
+			done := finish(l.Items[0])
+			done.Links = slices.Concat(asExact(testPages("b.test", 3, 4)), testPages("b.test", 5, 6))
+			complete := func(ctx context.Context) error {
+				return c.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
+			}
+			c.lose(addScript, complete)
+			switch link {
+			case "ended":
+				endHost(t, c.Store, frontier.OK, frontier.OK)
+			case "waits for long":
+				decided = decided.Add(time.Minute)
+			}
+			if err := complete(c.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if set.decided != 1 {
+				t.Errorf("the set was asked %d times, want once", set.decided)
+			}
+			stats := wantBooks(t, c.Store)
+			queued := map[string]uint64{"waits": 2, "waits for long": 2}[link]
+			if stats.Added != 3 || stats.Queued != queued {
+				t.Errorf("%d added and %d queued, want 3 and %d", stats.Added, stats.Queued, queued)
+			}
+			want := map[string]exact.State{"waits": exact.Queued, "ended": exact.Done, "waits for long": exact.Pending}[link]
+			if status, _ := set.Lookup(t.Context(), c.hasher.Fingerprint(done.Links[0].URL)); status.State != want {
+				t.Errorf("the set has the link in state %q, want %q", status.State, want)
+			}
+		})
+	}
+}
+
+// countingSet counts the calls of Decide.
+type countingSet struct {
+	exact.Set
+	decided int
+}
+
+func (c *countingSet) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+	c.decided++
+	return c.Set.Decide(ctx, keys)
+}
+
+// TestExactAsideOfBulk: while the set is away, a completion of a bulk item without exact links takes effect, and a
+// completion of an exact item, or with exact links, changes nothing.
+func TestExactAsideOfBulk(t *testing.T) {
+	t.Parallel()
+	cfg, away := exactConfig(servers.Redis(t, servers.RedisOptions{})), &deadSet{Set: exacttest.NewMemory(exacttest.Options{})}
+	cfg.Exact = newClient(away)
+	s := openStore(t, cfg)
+	mustAdd(t, s, slices.Concat(testPages("a.test", 0, 2), asExact(testPages("a.test", 2, 3))))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 {
+		t.Fatalf("Lease = %+v, %v, want three items", grant, err)
+	}
+	l := grant.Leases[0]
+	bulk, linking, ended := finish(l.Items[0]), finish(l.Items[1]), finish(l.Items[2])
+	linking.Links = asExact(testPages("b.test", 0, 1))
+	complete := func(done frontier.Completion) error {
+		return s.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
+	}
+	away.err = fmt.Errorf("set: %w", frontier.ErrUnavailable)
+	for range 2 { // the first call finds out that the set is away
+		if err := complete(linking); !errors.Is(err, frontier.ErrUnavailable) {
+			t.Errorf("Complete with an exact link = %v, want ErrUnavailable", err)
+		}
+		if err := complete(ended); !errors.Is(err, frontier.ErrUnavailable) {
+			t.Errorf("Complete of an exact item = %v, want ErrUnavailable", err)
+		}
+	}
+	if err := complete(bulk); err != nil {
+		t.Error(err)
+	}
+	if stats := wantBooks(t, s); stats.Done != 1 || stats.Leased != 2 || stats.Found != 3 {
+		t.Errorf("the books are %+v, want 1 done, 2 leased, 3 found", stats.Books)
+	}
+	away.err = nil
+	for _, done := range []frontier.Completion{linking, ended} {
+		if err := complete(done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// deadSet is a Set whose calls return an error if there is one.
+type deadSet struct {
+	exact.Set
+	err error
+}
+
+func (d *deadSet) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.Set.Decide(ctx, keys)
+}
+
+func (d *deadSet) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.Set.Waiting(ctx, after, n)
+}
+
+func (d *deadSet) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
+	if d.err != nil {
+		return exact.Status{}, d.err
+	}
+	return d.Set.Lookup(ctx, key)
 }
 
 // endOutput is an output that stores ends when it is synced, like an exact.Output.
@@ -390,10 +557,10 @@ func TestEndsAreStoredFirst(t *testing.T) {
 	t.Parallel()
 	server, out := servers.Redis(t, servers.RedisOptions{}), new(endOutput)
 	cfg := exactConfig(server)
-	cfg.End = func(ends []exact.Finished) { out.given = append(out.given, ends...) }
+	cfg.Exact.End = func(ends []exact.Finished) { out.given = append(out.given, ends...) }
 	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return out, nil }
 	s := openStore(t, cfg)
-	mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 4)))
+	mustAddDecided(t, s, exact.New, 0, testPages("a.test", 0, 4))
 	mustAdd(t, s, testPages("a.test", 4, 5))
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 5 {
@@ -444,20 +611,20 @@ func TestEndsAreStoredFirst(t *testing.T) {
 	}
 }
 
-// TestEndsNeedAnOutput: without Config.End or an output, an exact set would not learn how items ended. So
+// TestEndsNeedAnOutput: without Exact.End or an output, an exact set would not learn how items ended. So
 // nothing is completed.
 func TestEndsNeedAnOutput(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	for name, lack := range map[string]func(*Config){
-		"end":    func(c *Config) { c.End = nil },
+		"end":    func(c *Config) { c.Exact.End = nil },
 		"output": func(c *Config) { c.OpenOutput = nil },
 	} {
 		cfg := exactConfig(server)
 		cfg.Name = name
 		lack(&cfg)
 		s := openStore(t, cfg)
-		mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 1)))
+		mustAddDecided(t, s, exact.New, 0, testPages("a.test", 0, 1))
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 		if err != nil || len(grant.Leases) != 1 {
 			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
@@ -160,7 +161,7 @@ func (g *group) round(ctx context.Context) error {
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
-			a.full = full && a.link && a.decision != frontier.Undecided
+			a.full = full && a.link && a.decision != exact.Undecided
 			a.test = test
 			g.unsure = append(g.unsure, a)
 		}
@@ -208,7 +209,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // without an exact set, an exact item must not be queued in addition to a bulk item of the same URL
+			exact = exact || g.s.cfg.Exact == nil // without an exact set, an exact item must not be queued in addition to a bulk item of the same URL
 		}
 		a = follower
 	}

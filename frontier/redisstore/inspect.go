@@ -20,7 +20,8 @@ import (
 //
 // The server stores nothing about a done URL except its bits in the filter. So Lookup returns
 // Done, without an outcome, for a URL that the filter claims to contain and that is not queued,
-// leased or failed. Such a URL can also be a false positive: a URL that was never added.
+// leased or failed. Such a URL can also be a false positive: a URL that was never added. The outcome of an exact URL
+// comes from the exact set, if there is one and it answers.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
@@ -83,7 +84,10 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 	if l.State == frontier.Unknown && l.InFilter {
 		l.State = frontier.Done
 	}
-	return l, nil
+	if s.cfg.Exact != nil {
+		err = s.cfg.Exact.AddStatus(ctx, print, &l.Status)
+	}
+	return l, err
 }
 
 // hostMost returns the maximum number of items of a host; 0 means no limit.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -87,13 +88,13 @@ func leaveEverything(t *testing.T) *Store {
 		case 1:
 			pages[i].Delay = time.Minute
 		case 2:
-			pages[i].Class, pages[i].Decision = frontier.Exact, frontier.New
+			pages[i].Class = frontier.Exact
 		}
 	}
 	mustAdd(t, s, pages)
 	mustAdd(t, s, pages[:10])
-	for _, decision := range []frontier.Decision{frontier.New, frontier.Promoted, frontier.Again} {
-		mustAdd(t, s, decided(decision, 0, pages[9+decision:10+decision]))
+	for _, kind := range []exact.Kind{exact.New, exact.Promoted, exact.Again} {
+		mustAddDecided(t, s, kind, 0, pages[9+kind:10+kind])
 	}
 	for _, end := range []bool{true, false} {
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1), InFlight: 2})

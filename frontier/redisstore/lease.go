@@ -87,6 +87,11 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 		return frontier.Grant{}, l.failed
 	}
 	l.grant.Wait = s.schedule.wait(s.now())
+	if s.cfg.Exact != nil {
+		if err := s.cfg.Exact.Empty(ctx, &l.grant); err != nil {
+			return frontier.Grant{}, err
+		}
+	}
 	return l.grant, nil
 }
 

@@ -117,7 +117,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
 	var waiting *filler // fills partition.exact
-	if r.cfg.ExactSet {
+	if r.cfg.Exact != nil {
 		sets = func(p *partition) []string { return []string{p.shadow} }
 		var err error
 		if waiting, err = r.newExactFiller(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -192,7 +193,7 @@ func TestRebuildOfPromotedURL(t *testing.T) {
 	}
 	mustAdd(t, s, page)
 	end(frontier.ServerError)
-	mustAdd(t, s, decided(frontier.Promoted, 0, page))
+	mustAddDecided(t, s, exact.Promoted, 0, page)
 	end(frontier.OK)
 	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
 		t.Fatalf("Retry = %d, %v, want 1", n, err)

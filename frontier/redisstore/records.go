@@ -53,7 +53,7 @@ func (s *Store) writeRecords(jobs []*recordJob) {
 		return
 	}
 	if len(ends) > 0 {
-		s.cfg.End(ends)
+		s.cfg.Exact.End(ends)
 	}
 	_, err := s.output.Sync()
 	for _, job := range jobs {

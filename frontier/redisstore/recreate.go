@@ -45,7 +45,7 @@ func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
 // are lost, but the exact set can restore the exact items.
 func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
 	sum, err := s.readTotals(ctx)
-	if err != nil || !s.cfg.ExactSet {
+	if err != nil || s.cfg.Exact == nil {
 		return sum.queued + sum.leased, 0, err
 	}
 	sizes, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.IntCmd {

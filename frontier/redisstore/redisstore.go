@@ -39,10 +39,9 @@ type Config struct {
 	FPR        float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
 	Growth     bloomstore.Growth // fixed: what the filter does with more than Capacity keys
 	Partitions int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
-	ExactSet   bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
-	// End is called with how exact items ended, before a Sync of the output that stores this in the exact set
-	// (exact.Output.End). A worker of a crawl with an exact set needs it, and OpenOutput.
-	End func([]exact.Finished)
+	// Exact is the exact set, which then decides whether exact items are new. nil means that Redis decides. It is fixed whether
+	// there is one. Its fields are used after OpenOutput has returned. A worker needs its End, and an OpenOutput.
+	Exact *exact.Client
 
 	// Policy returns the present policy. The store calls it when it adds and leases items, and
 	// takes the delays, MaxPerHost and MaxQueued from it. A host whose delay has become longer since

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,12 +8,15 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
+	"github.com/bloomfrontier/crawler/internal/suite"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // endHost leases a host as soon as one is due, and completes the items of the lease: bulk items
 // with one outcome, exact items with the other. It returns the items.
-func endHost(t *testing.T, s *Store, bulk, exact frontier.Outcome) []frontier.Item {
+func endHost(t *testing.T, s *Store, bulk, isExact frontier.Outcome) []frontier.Item {
 	t.Helper()
 	var grant frontier.Grant
 	for try := 0; len(grant.Leases) == 0; try++ { // the host's delay may not be over
@@ -28,7 +30,7 @@ func endHost(t *testing.T, s *Store, bulk, exact frontier.Outcome) []frontier.It
 	var ends []frontier.Completion
 	for _, item := range l.Items {
 		c := finish(item)
-		if c.Outcome = exact; item.Class == frontier.Bulk {
+		if c.Outcome = isExact; item.Class == frontier.Bulk {
 			c.Outcome = bulk
 		}
 		if c.Outcome != frontier.OK {
@@ -50,7 +52,9 @@ func TestRetrySkipsPromoted(t *testing.T) {
 	for name, exactSet := range map[string]bool{"bulk": false, "beside exact set": true} {
 		t.Run(name, func(t *testing.T) {
 			cfg := exactConfig(server)
-			cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t", exactSet), exactSet
+			if cfg.Name = fmt.Sprintf("test-%t", exactSet); !exactSet {
+				cfg.Exact = nil
+			}
 			s := openStore(t, cfg)
 			pages := testPages("a.test", 0, 2)
 			mustAdd(t, s, pages)
@@ -58,9 +62,10 @@ func TestRetrySkipsPromoted(t *testing.T) {
 			promoted := pages[:1]
 			promoted[0].Class = frontier.Exact
 			if exactSet {
-				promoted = decided(frontier.Promoted, 0, promoted)
+				mustAddDecided(t, s, exact.Promoted, 0, promoted)
+			} else {
+				mustAdd(t, s, promoted)
 			}
-			mustAdd(t, s, promoted)
 			if status, err := s.Lookup(t.Context(), "a.test", promoted[0].URL); status.State != frontier.Queued || err != nil {
 				t.Errorf("Lookup = %+v, %v, want queued", status, err)
 			}
@@ -74,36 +79,37 @@ func TestRetrySkipsPromoted(t *testing.T) {
 	}
 }
 
-// TestRetryUnless: outdated items stay failed. If the check of an item returns an error, no item
-// changes.
-func TestRetryUnless(t *testing.T) {
+// TestRetryAsksTheSet: a failed item stays failed if the set has begun a later round of its URL. It is offered again if
+// its window is over. If the set is away, nothing changes.
+func TestRetryAsksTheSet(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
-	pages := testPages("a.test", 0, 3)
-	for i := range pages[:2] {
-		pages[i].Class = frontier.Exact
-		pages[i].Round = 4
-	}
-	mustAdd(t, s, append(decided(frontier.Again, 4, pages[:2]), pages[2]))
+	cfg, clock := exactConfig(servers.Redis(t, servers.RedisOptions{})), suite.NewClock()
+	set := exacttest.NewMemory(exacttest.Options{Now: clock.Now, Windows: exact.Windows{4: time.Hour}})
+	away := &deadSet{Set: set}
+	cfg.Exact = newClient(away)
+	cfg.Exact.End = func(ends []exact.Finished) { _ = set.Finish(t.Context(), ends, nil) }
+	s := openStore(t, cfg)
+	pages := asExact(testPages("a.test", 0, 4))
+	pages[3].Class = 4
+	pages = append(pages, testPages("a.test", 4, 5)...)
+	mustAdd(t, s, pages)
 	endHost(t, s, frontier.ServerError, frontier.ServerError)
-	away := errors.New("away")
-	if n, err := s.RetryUnless(t.Context(), "", func(context.Context, *frontier.Item) (bool, error) { return false, away }); n != 0 || !errors.Is(err, away) {
-		t.Errorf("RetryUnless without an answer = %d, %v, want 0 and the error", n, err)
+	print := s.hasher.Fingerprint(pages[0].URL)
+	later := exact.Finished{Ref: exact.Ref{Fingerprint: print, Round: 4}, Class: frontier.Exact, Outcome: frontier.OK}
+	if err := set.Finish(t.Context(), []exact.Finished{later}, nil); err != nil {
+		t.Fatal(err)
 	}
-	n, err := s.RetryUnless(t.Context(), "", func(_ context.Context, it *frontier.Item) (bool, error) {
-		if it.Class == frontier.Bulk || it.Round != 4 {
-			t.Errorf("RetryUnless asks about %+v, want the exact items in round 4", it)
-		}
-		return it.URL == pages[0].URL, nil
-	})
-	if n != 2 || err != nil {
-		t.Errorf("RetryUnless = %d, %v, want 2: one item is outdated", n, err)
+	clock.Advance(2 * time.Hour)
+	away.err = fmt.Errorf("set: %w", frontier.ErrUnavailable)
+	if n, err := s.Retry(t.Context(), ""); n != 0 || !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("Retry while the set is away = %d, %v, want 0 and the error", n, err)
 	}
-	if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
-		t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
+	away.err = nil
+	if n, err := s.Retry(t.Context(), ""); n != 4 || err != nil {
+		t.Errorf("Retry = %d, %v, want 4: one item is outdated", n, err)
 	}
-	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
-		t.Errorf("Retry = %d, %v, want 1", n, err)
+	if stats := wantBooks(t, s); stats.Queued != 4 || stats.Failed != 2 || stats.Added != 6 {
+		t.Errorf("the books are %+v, want 4 queued, one of them added again, and 2 failed", stats.Books)
 	}
 }
 
@@ -116,7 +122,9 @@ func TestRoundsOfPromotedURL(t *testing.T) {
 		for _, retryFirst := range []bool{false, true} {
 			t.Run(fmt.Sprintf("exact set %t, retry first %t", exactSet, retryFirst), func(t *testing.T) {
 				cfg := exactConfig(server)
-				cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t-%t", exactSet, retryFirst), exactSet
+				if cfg.Name = fmt.Sprintf("test-%t-%t", exactSet, retryFirst); !exactSet {
+					cfg.Exact = nil
+				}
 				s := openStore(t, cfg)
 				var rounds []uint32
 				end := func() {
@@ -139,9 +147,10 @@ func TestRoundsOfPromotedURL(t *testing.T) {
 				}
 				page[0].Class = frontier.Exact
 				if exactSet {
-					page = decided(frontier.Promoted, 0, page)
+					mustAddDecided(t, s, exact.Promoted, 0, page)
+				} else {
+					mustAdd(t, s, page)
 				}
-				mustAdd(t, s, page)
 				end()
 				retry()
 				if len(rounds) < 2 || len(slices.Compact(slices.Sorted(slices.Values(rounds)))) != len(rounds) {

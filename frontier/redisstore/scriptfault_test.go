@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -73,9 +74,10 @@ func (b *scriptBench) add(first, end int, delay time.Duration) {
 	for i := range items {
 		items[i].Priority = frontier.Priority(i % frontier.Priorities)
 		items[i].Delay = delay
-		if b.cfg.ExactSet {
-			items[i].Class, items[i].Decision = frontier.Exact, frontier.New
-		}
+	}
+	if b.cfg.Exact != nil {
+		mustAddDecided(b, b.Store, exact.New, 0, items)
+		return
 	}
 	mustAdd(b, b.Store, items)
 }
@@ -135,9 +137,7 @@ func (b *scriptBench) renew() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	offer := item.Offer()
-	offer.Decision = frontier.Again
-	mustAdd(b, b.Store, []frontier.Offer{offer})
+	mustAddDecided(b, b.Store, exact.Again, item.Round, []frontier.Offer{item.Offer()})
 }
 
 func (b *scriptBench) readyCall() *call {
@@ -149,10 +149,11 @@ func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	args := []any{}
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
-		var err error
-		if args, err = (retry{Store: b.Store}).appendArgs(b.Context(), args, value, faultHost); err != nil {
+		item, err := b.nextRound(value, faultHost)
+		if err != nil {
 			b.Fatal(err)
 		}
+		args = b.retryArgs(args, value, &item, false)
 	}
 	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
 }

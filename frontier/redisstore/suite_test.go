@@ -16,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
 	"github.com/bloomfrontier/crawler/internal/suite"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
@@ -66,6 +67,10 @@ func every(delay time.Duration) func() *policy.Policy {
 
 // openCrawl opens a new crawl with the suite's options.
 func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt frontiertest.Options) frontiertest.Crawl {
+	return openAgain(t, suiteConfig(at, partitions, opt))
+}
+
+func suiteConfig(at redis.UniversalOptions, partitions int, opt frontiertest.Options) Config {
 	cfg := Config{
 		SeenCache: 1 << 12, // small, because a model leaves hundreds of crashed stores open
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
@@ -74,14 +79,44 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
 		}).Load,
 		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
-		ExactSet: opt.ExactSet, End: func([]exact.Finished) {},
 	}
 	if cfg.Capacity == 0 {
 		cfg.Capacity = 100_000
 	} else {
 		cfg.FPR, cfg.Growth = 0.01, bloomstore.GrowthOff
 	}
-	return openAgain(t, cfg)
+	return cfg
+}
+
+// withSet does the same as crawlsOn, for crawls with an exact set. The set is in memory, and has a window for one class.
+func withSet(at redis.UniversalOptions, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
+	return func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		set := exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: exact.Windows{frontiertest.ClassWindow: frontiertest.Window}})
+		client := newClient(set)
+		client.Now = opt.Now
+		output := exact.NewOutput(exact.OutputConfig{Set: client.Set, Files: opt.Output})
+		client.End, opt.Output = output.End, output
+		cfg := suiteConfig(at, partitions, opt)
+		cfg.Exact = client
+		return openAgain(t, cfg)
+	}
+}
+
+// TestSuiteWithExactSet runs the suite on crawls with an exact set.
+func TestSuiteWithExactSet(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	open := withSet(redis.UniversalOptions{Addrs: []string{server.Addr()}}, 4)
+	t.Run("mixed", func(t *testing.T) { frontiertest.Run(t, open) })
+	t.Run("windows", func(t *testing.T) { frontiertest.RunWindows(t, open) })
+}
+
+func TestModelWithExactSet(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	model(t, func(partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
+		return withSet(redis.UniversalOptions{Addrs: []string{server.Addr()}}, partitions)
+	})
 }
 
 // openAgain opens a crawl. The answers of other nodes count as durable at once,
@@ -98,7 +133,7 @@ func openAgain(t testing.TB, cfg Config) crawl {
 		} else if wrong := contradictions(&r); err == nil && len(wrong) > 0 {
 			t.Errorf("crawl %s: the recount finds contradictions %q", cfg.Name, wrong)
 		}
-		if stray, failed := strayPrints(context.WithoutCancel(t.Context()), s); cfg.ExactSet && err == nil && len(stray) > 0 {
+		if stray, failed := strayPrints(context.WithoutCancel(t.Context()), s); cfg.Exact != nil && err == nil && len(stray) > 0 {
 			t.Errorf("crawl %s: the sets of waiting exact items differ from the queues: %q, %v", cfg.Name, stray, failed)
 		}
 		_ = s.Close()
@@ -147,16 +182,20 @@ func suitePartitions() []int {
 func TestModelOnServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
-	model(t, redis.UniversalOptions{Addrs: []string{server.Addr()}})
+	model(t, func(partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
+		return crawlsOn(redis.UniversalOptions{Addrs: []string{server.Addr()}}, partitions)
+	})
 }
 
 func TestModelOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
-	model(t, redis.UniversalOptions{Addrs: cluster.Addrs()})
+	model(t, func(partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
+		return crawlsOn(redis.UniversalOptions{Addrs: cluster.Addrs()}, partitions)
+	})
 }
 
-func model(t *testing.T, at redis.UniversalOptions) {
+func model(t *testing.T, open func(partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl) {
 	runs, steps := 3, 300
 	if *proof {
 		runs, steps = 30, 2000
@@ -164,7 +203,7 @@ func model(t *testing.T, at redis.UniversalOptions) {
 	first, runs := suite.FirstSeed(uint64(*seed), runs)
 	for i := range uint64(runs) {
 		partitions := []int{1, 8, 256}[(first+i)%3]
-		frontiertest.Model(t, crawlsOn(at, partitions), first+i, steps)
+		frontiertest.Model(t, open(partitions), first+i, steps)
 		if t.Failed() {
 			break
 		}
@@ -208,7 +247,7 @@ func TestLiveMaxQueued(t *testing.T) {
 	mustAdd(t, s, testPages("a.test", 0, 20))
 	offer := func(n int) frontier.Reason {
 		t.Helper()
-		got, err := s.offer(t.Context(), testPages("b.test", n, n+1), true)
+		got, err := s.offer(t.Context(), testPages("b.test", n, n+1), nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,22 +7,21 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// BenchmarkStore compares a queue in memory with the same queue behind a Store. It
-// measures bulk items, which the Store only passes on, and exact items.
-func BenchmarkStore(b *testing.B) {
-	b.Run("store=queue", func(b *testing.B) {
+// BenchmarkClient compares a queue in memory with the same queue and a set, for bulk items and for exact items.
+func BenchmarkClient(b *testing.B) {
+	b.Run("set=none", func(b *testing.B) {
 		frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
 			return frontiertest.NewMemory(frontiertest.MemoryConfig{Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, Output: opt.Output})
 		})
 	})
-	b.Run("store=bulk", func(b *testing.B) {
+	b.Run("set=bulk", func(b *testing.B) {
 		frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
-			return crawl{openSuite(b, opt, exact.Windows{})}
+			return openSuite(b, opt, exact.Windows{})
 		})
 	})
-	b.Run("store=exact", func(b *testing.B) {
+	b.Run("set=exact", func(b *testing.B) {
 		frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
-			return exactly{crawl{openSuite(b, opt, exact.Windows{})}}
+			return exactly{openSuite(b, opt, exact.Windows{})}
 		})
 	})
 }

@@ -111,7 +111,7 @@ func TestCrashesAndOutages(t *testing.T) {
 }
 
 // TestForwardersAndReconcilersRace runs four forwarders and four reconcilers together with eight
-// workers of four processes. The set is unavailable now and then. Every page must have a
+// workers. The set is unavailable now and then. Every page must have a
 // record in its first round, and none in another round.
 func TestForwardersAndReconcilersRace(t *testing.T) {
 	rounds := 3
@@ -121,29 +121,21 @@ func TestForwardersAndReconcilersRace(t *testing.T) {
 	for range rounds {
 		w := newWorld(t, 200, exact.Windows{})
 		w.weak.fails = func(_ string, call int) (before, after bool) { return call%29 > 25, call%31 == 7 }
-		type process struct {
-			*exact.Store
-			*exact.Forwarder
-		}
-		var all []process
-		for range 4 {
-			store, forwarder := w.process()
-			all = append(all, process{store, forwarder})
-		}
-		w.seed(all[0].Store)
+		w.start()
+		w.seed()
 		var workers, others sync.WaitGroup
 		stop := make(chan struct{})
-		for i := range 8 {
+		for range 8 {
 			workers.Go(func() {
-				for !w.work(all[i%4].Store) {
+				for !w.work() {
 				}
 			})
 		}
-		for i := range 4 {
-			others.Go(func() { w.repeatUntil(stop, func() { w.forward(all[i].Forwarder) }) })
+		for range 4 {
+			others.Go(func() { w.repeatUntil(stop, w.forward) })
 			others.Go(func() {
 				w.repeatUntil(stop, func() {
-					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), false) })
+					w.inOneMoment(func() { _, _ = w.forwarder.Reconcile(t.Context(), false) })
 				})
 			})
 		}
@@ -151,8 +143,8 @@ func TestForwardersAndReconcilersRace(t *testing.T) {
 		close(stop)
 		others.Wait()
 		w.weak.fails = nil
-		for !w.work(all[0].Store) { // completes items that a reconciler has queued at the end
-			w.forward(all[0].Forwarder)
+		for !w.work() { // completes items that a reconciler has queued at the end
+			w.forward()
 		}
 		w.verify()
 		if t.Failed() {

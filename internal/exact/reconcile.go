@@ -23,30 +23,27 @@ func (o *Reconciled) add(more Reconciled) {
 	o.Refused += more.Refused
 }
 
-// batch is the number of keys in one step.
-const batch = 500
-
 // offerAgain offers waiting keys to the queue. If refill is set, it offers all keys in entries.
 // Otherwise it offers only the keys that the queue does not have.
-func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Reconciled, err error) {
-	keys, err := s.locate(entries)
+func (f *Forwarder) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Reconciled, err error) {
+	keys, err := f.locate(entries)
 	if err != nil {
 		return counts, err
 	}
 	counts = Reconciled{Offered: uint64(len(entries))}
 	if !refill {
-		if keys, err = s.missing(ctx, keys); err != nil {
+		if keys, err = f.missing(ctx, keys); err != nil {
 			return counts, err
 		}
 	}
 	const atOnce = 50 // so that little changes between the last look-up and the offer
 	for some := range slices.Chunk(keys, atOnce) {
 		if !refill {
-			if some, err = s.waiting(ctx, some); err != nil {
+			if some, err = f.waiting(ctx, some); err != nil {
 				return counts, err
 			}
 		}
-		more, err := s.offer(ctx, s.offersOf(some))
+		more, err := f.offer(ctx, some)
 		counts.add(more)
 		if err != nil {
 			return counts, err
@@ -62,10 +59,10 @@ type located struct {
 }
 
 // locate finds the host keys of entries. Every key is a canonical URL, so each has one.
-func (s *Store) locate(entries []Entry) ([]located, error) {
+func (f *Forwarder) locate(entries []Entry) ([]located, error) {
 	keys := make([]located, len(entries))
 	for i, e := range entries {
-		host, err := s.cfg.Host(e.URL)
+		host, err := f.Host(e.URL)
 		if err != nil {
 			return nil, fmt.Errorf("exact: host key of %q: %w", e.URL, err)
 		}
@@ -76,33 +73,33 @@ func (s *Store) locate(entries []Entry) ([]located, error) {
 
 // offersOf returns the offers of waiting keys, each in its round. A key in round 0 that may
 // have been a bulk key is offered as promoted, because the bulk key may have a record in that round.
-func (s *Store) offersOf(keys []located) (again offers) {
+func (f *Forwarder) offersOf(keys []located) (offers []frontier.Offer, decided []Decision) {
 	for _, k := range keys {
-		decision := frontier.Again
-		if k.Round == 0 && !s.cfg.Rules.Pure(k.Class) {
-			decision = frontier.Promoted
+		kind := Again
+		if k.Round == 0 && !f.Rules.Pure(k.Class) {
+			kind = Promoted
 		}
-		again.add(frontier.Offer{
-			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops,
-			Priority: k.Priority, Decision: decision, Round: k.Round,
-		}, k.Fingerprint)
+		offers = append(offers, frontier.Offer{
+			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops, Priority: k.Priority,
+		})
+		decided = append(decided, Decision{kind, k.Round, k.Fingerprint})
 	}
-	return again
+	return offers, decided
 }
 
 // missing returns the keys that the queue does not have, and marks the others as queued in the
 // set. The queue may have finished some of the missing keys after the caller had read them from
 // the set. The set has the end of such a key, so the caller looks the missing keys up again.
-func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
+func (f *Forwarder) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {
 		items[i] = ItemKey{k.host, k.Fingerprint}
 	}
-	waits, err := s.Queue.Waits(ctx, items)
+	waits, err := f.Queue.Waits(ctx, items)
 	if err != nil {
 		return nil, fmt.Errorf("exact: ask the queue for %d URLs: %w", len(items), err)
 	}
-	answers := queueAnswers{}
+	answers := Answers{}
 	for i, k := range keys {
 		if waits[i] {
 			answers[Ref{k.Fingerprint, k.Round}] = true
@@ -110,14 +107,14 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 			missing = append(missing, k)
 		}
 	}
-	s.settle(ctx, answers)
+	f.Settle(ctx, answers)
 	return missing, nil
 }
 
 // waiting returns the keys that are still pending or queued in the set, in the same round.
-func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
+func (f *Forwarder) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
 	for _, k := range keys {
-		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
+		key, err := f.Set.Lookup(ctx, k.Fingerprint)
 		if err != nil {
 			return nil, fmt.Errorf("exact: look up %q: %w", k.URL, err)
 		}
@@ -136,18 +133,18 @@ func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located,
 // The argument refill is for a queue that was just rebuilt, to which no other call offers keys. If
 // refill is true, Reconcile offers all pending and queued keys, and does not ask which of them the
 // queue has.
-func (s *Store) Reconcile(ctx context.Context, refill bool) (done Reconciled, err error) {
+func (f *Forwarder) Reconcile(ctx context.Context, refill bool) (done Reconciled, err error) {
 	offer := func(entries []Entry) error {
-		counts, err := s.offerAgain(ctx, entries, refill)
+		counts, err := f.offerAgain(ctx, entries, refill)
 		done.add(counts)
 		return err
 	}
-	if err = s.eachStale(ctx, batch, offer); err != nil {
+	if err = f.eachStale(ctx, f.batch(), offer); err != nil {
 		return done, err
 	}
 	var after bloomstore.Fingerprint
 	for {
-		entries, err := s.cfg.Set.Waiting(ctx, after, batch)
+		entries, err := f.Set.Waiting(ctx, after, f.batch())
 		if err != nil {
 			return done, fmt.Errorf("exact: read what waits: %w", err)
 		}
@@ -165,9 +162,9 @@ func (s *Store) Reconcile(ctx context.Context, refill bool) (done Reconciled, er
 }
 
 // eachStale calls handle with batches of at most n keys that have been pending for staleAfter.
-func (s *Store) eachStale(ctx context.Context, n int, handle func([]Entry) error) error {
+func (f *Forwarder) eachStale(ctx context.Context, n int, handle func([]Entry) error) error {
 	for {
-		entries, err := s.cfg.Set.Stale(ctx, staleAfter, n)
+		entries, err := f.Set.Stale(ctx, staleAfter, n)
 		if err != nil {
 			return fmt.Errorf("exact: look for stale keys: %w", err)
 		}
@@ -180,26 +177,28 @@ func (s *Store) eachStale(ctx context.Context, n int, handle func([]Entry) error
 	}
 }
 
-// offer offers new links to the queue, stores the answers in the set, and counts the links.
-func (s *Store) offer(ctx context.Context, fresh offers) (counts Reconciled, err error) {
-	if len(fresh.links) == 0 {
+// offer offers keys to the queue, stores the answers in the set, and counts the keys.
+func (f *Forwarder) offer(ctx context.Context, keys []located) (counts Reconciled, err error) {
+	if len(keys) == 0 {
 		return counts, nil
 	}
-	verdicts, err := s.Queue.Add(ctx, fresh.links)
+	offers, each := f.offersOf(keys)
+	decided := Decisions{each, f.now()}
+	verdicts, err := f.Queue.AddDecided(ctx, offers, each)
 	if err != nil {
-		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(fresh.links), err)
+		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(offers), err)
 	}
 	crash.Point("offered")
-	answers := queueAnswers{}
-	for i := range fresh.links {
-		answers.setWaits(fresh, i, verdicts[i].Answer != frontier.Refused)
-		switch verdicts[i].Answer {
+	for _, verdict := range verdicts {
+		switch verdict.Answer {
 		case frontier.Added:
 			counts.Added++
 		case frontier.Refused:
 			counts.Refused++
 		}
 	}
-	s.settle(ctx, answers)
+	answers := Answers{}
+	f.Collect(answers, decided, verdicts)
+	f.Settle(ctx, answers)
 	return counts, nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -17,8 +16,8 @@ func TestReconcileAfterLoss(t *testing.T) {
 	d.finishAll()
 	d.clock.Advance(time.Hour)
 	d.offer(frontier.Added, d.page(2), d.page(8))
-	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out, End: d.out.end})
-	got, err := d.store.Reconcile(t.Context(), false)
+	d.useQueue(d.newQueue(0, 0))
+	got, err := d.forwarder.Reconcile(t.Context(), false)
 	want := exact.Reconciled{Offered: 2, Added: 2}
 	if err != nil || got != want {
 		t.Errorf("Reconcile = %+v, %v; want %+v", got, err, want)
@@ -65,8 +64,7 @@ func TestRoundsAfterSweep(t *testing.T) {
 	bulk.Class = frontier.Bulk
 	d.offer(frontier.Added, bulk)
 	l := d.lease()
-	failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
-	d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
+	d.fail(l)
 	if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
 		t.Fatalf("Retry = %d, %v; want 1", n, err)
 	}
@@ -94,14 +92,13 @@ func TestRetryOfSweptKeys(t *testing.T) {
 		if len(l.Items) != 1 || l.Items[0].Round != round {
 			t.Fatalf("the queue leases %+v, want one item in round %d", l.Items, round)
 		}
-		failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
-		d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
+		d.fail(l)
 		d.state(page, exact.Failed, round)
 		d.clock.Advance(time.Second)
 	}
 	retry := func() {
 		t.Helper()
-		if n, err := d.store.Retry(t.Context(), ""); n != 1 || err != nil {
+		if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
 			t.Fatalf("Retry = %d, %v; want 1", n, err)
 		}
 	}
@@ -140,12 +137,15 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()
-	d.asked.late = func() {
-		d.asked.late = nil
+	d.weak.late = func(op string) {
+		if op != "waiting" {
+			return
+		}
+		d.weak.late = nil
 		c := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
 		d.must(d.complete(l, c))
 	}
-	got, err := d.store.Reconcile(t.Context(), false)
+	got, err := d.forwarder.Reconcile(t.Context(), false)
 	if want := (exact.Reconciled{Offered: 1}); err != nil || got != want {
 		t.Errorf("Reconcile = %+v, %v; want %+v", got, err, want)
 	}
@@ -157,21 +157,16 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 func TestLossIsFoundAtTheEnd(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
-	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out, End: d.out.end})
-	ask := func() frontier.Grant {
-		grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
-		d.must(err)
-		return grant
-	}
+	d.useQueue(d.newQueue(0, 0))
 	for range 13 {
-		if grant := ask(); len(grant.Leases) > 0 || grant.Empty {
+		if grant := d.grant(); len(grant.Leases) > 0 || grant.Empty {
 			t.Fatalf("Lease within the first minute = %+v, want no lease and not Empty", grant)
 		}
-		d.forward(d.forwarder)
+		d.forward()
 		d.clock.Advance(5 * time.Second)
 	}
-	d.forward(d.forwarder)
-	if grant := ask(); len(grant.Leases) != 1 {
+	d.forward()
+	if grant := d.grant(); len(grant.Leases) != 1 {
 		t.Errorf("Lease after the forwarder queued the keys again = %+v, want one lease", grant)
 	}
 }

@@ -19,11 +19,6 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl is a Store for the suite of package frontiertest. It hides all methods of the Store but
-// those of frontiertest.Crawl. If the suite saw that the Store is an exact.Queue, it
-// would choose the decisions about exact items itself. Here the set of the Store decides.
-type crawl struct{ frontiertest.Crawl }
-
 // exactly is a crawl whose items are all exact.
 type exactly struct{ frontiertest.Crawl }
 
@@ -71,34 +66,32 @@ func hostOf(canonical string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// openSuite opens a Store in front of a frontier in memory.
-func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) *exact.Store {
+// openSuite opens a frontier in memory with an exact set.
+func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) frontiertest.Crawl {
 	set := exact.NewBreaker(exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: windows}), 0)
 	output := exact.NewOutput(exact.OutputConfig{Set: set, Files: opt.Output})
-	queue := frontiertest.NewMemory(frontiertest.MemoryConfig{
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output, End: output.End,
-	})
-	return exact.New(exact.Config{
-		Queue: queue, Set: set, Rules: mustRules(t, "all"), Hasher: queue.Hasher(), Host: hostOf, Now: opt.Now,
+	return frontiertest.NewMemory(frontiertest.MemoryConfig{
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output,
+		Exact: &exact.Client{Set: set, Rules: mustRules(t, "all"), End: output.End, Now: opt.Now},
 	})
 }
 
 func openMixed(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-	return crawl{openSuite(t, opt, exact.Windows{})}
+	return openSuite(t, opt, exact.Windows{})
 }
 
 func openExact(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-	return exactly{crawl{openSuite(t, opt, exact.Windows{})}}
+	return exactly{openSuite(t, opt, exact.Windows{})}
 }
 
-func TestStorePassesSuite(t *testing.T) {
+func TestMemoryPassesSuite(t *testing.T) {
 	t.Run("mixed", func(t *testing.T) { frontiertest.Run(t, openMixed) })
 	t.Run("exact", func(t *testing.T) { frontiertest.Run(t, openExact) })
 }
 
 func TestSuiteOfWindows(t *testing.T) {
 	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-		return crawl{openSuite(t, opt, exact.Windows{frontiertest.ClassWindow: frontiertest.Window})}
+		return openSuite(t, opt, exact.Windows{frontiertest.ClassWindow: frontiertest.Window})
 	})
 }
 

@@ -58,6 +58,7 @@ type weak struct {
 	mu    sync.Mutex
 	calls map[string]int
 	fails func(op string, call int) (before, after bool)
+	late  func(op string) // called after each call, unless it is nil
 }
 
 var errWeak = fmt.Errorf("the set is away: %w", frontier.ErrUnavailable)
@@ -75,6 +76,9 @@ func (w *weak) try(op string, call func() error) error {
 	}
 	if err := call(); err != nil {
 		return err
+	}
+	if w.late != nil {
+		w.late(op)
 	}
 	if after {
 		return errWeak
@@ -123,13 +127,12 @@ type world struct {
 	weak  *weak
 	files *files
 	out   *output
-	rules *exact.Rules
 	crash func(point string) // called at crash points; nil means that no process dies
 	rows  bool               // records are stored in the set
 
 	moment    sync.RWMutex // locked while time moves, and read-locked by calls, so that no time passes during a call
 	lastLease atomic.Uint64
-	store     *exact.Store // of the current process
+	client    *exact.Client // of the queue; its set belongs to the current process
 	forwarder *exact.Forwarder
 }
 
@@ -137,8 +140,8 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	w := &world{T: t, pages: pages, clock: suite.NewClock(), files: &files{synced: map[exact.Ref]int{}}, out: new(output)}
 	w.set = exacttest.NewMemory(exacttest.Options{Now: w.clock.Now, Windows: windows})
 	w.weak = &weak{Set: w.set, calls: map[string]int{}}
-	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, End: w.out.end, LeaseTTL: 30 * time.Second})
-	w.rules = mustRules(t, `seeds,re=/[a-z]*2$`)
+	w.client = &exact.Client{Rules: mustRules(t, `seeds,re=/[a-z]*2$`), End: w.out.end, Now: w.clock.Now}
+	w.useQueue(w.newQueue(30*time.Second, 0))
 	crash.Hook(func(point string) {
 		if w.crash != nil {
 			w.crash(point)
@@ -151,21 +154,19 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 // start starts a process. The memory of the previous process is lost.
 func (w *world) start() {
 	w.files.pending = nil
-	w.store, w.forwarder = w.process()
+	w.client.Set = exact.NewBreaker(w.weak, time.Nanosecond)
+	w.out.current = exact.NewOutput(exact.OutputConfig{Set: w.client.Set, Files: w.files, Rows: w.rows})
 }
 
-func (w *world) process() (*exact.Store, *exact.Forwarder) {
-	set := exact.NewBreaker(w.weak, time.Nanosecond)
-	if w.out.current == nil || w.crash != nil {
-		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
-	}
-	store := exact.New(exact.Config{
-		Queue: w.queue, Set: set, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
-		Now: w.clock.Now,
-	})
-	forwarder := exact.NewForwarder(store)
-	forwarder.Batch = 7
-	return store, forwarder
+// useQueue makes the crawl use another queue.
+func (w *world) useQueue(queue *frontiertest.Memory) {
+	w.queue = queue
+	w.forwarder = &exact.Forwarder{Client: w.client, Queue: queue, Host: hostOf, Batch: 7}
+}
+
+// newQueue returns an empty queue. most is the maximum number of items of a host; 0 means no limit.
+func (w *world) newQueue(ttl time.Duration, most uint64) *frontiertest.Memory {
+	return frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, Exact: w.client, LeaseTTL: ttl, MaxPerHost: most})
 }
 
 // page returns the n-th page. Every third page is bulk, every third is exact because of
@@ -213,7 +214,7 @@ func (w *world) completion(item frontier.Item) frontier.Completion {
 }
 
 // inOneMoment makes a call while no time passes. Otherwise, on a busy machine, the
-// scheduler could pause a goroutine between two steps for longer than the Store permits.
+// scheduler could pause a goroutine between two steps for longer than the Client permits.
 func (w *world) inOneMoment(call func()) {
 	w.moment.RLock()
 	defer w.moment.RUnlock()
@@ -235,8 +236,8 @@ func (w *world) whileAway(call func() error) error {
 
 // work leases one host and completes its items, some of them together. The result over
 // reports whether nothing is left to do.
-func (w *world) work(store *exact.Store) (over bool) {
-	grant, err := store.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
+func (w *world) work() (over bool) {
+	grant, err := w.queue.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
 	if err != nil {
 		w.Error(err)
 		return true
@@ -247,7 +248,7 @@ func (w *world) work(store *exact.Store) (over bool) {
 			for _, item := range items {
 				done = append(done, w.completion(item))
 			}
-			err := w.whileAway(func() error { return store.Complete(w.Context(), l.ID, done, frontier.HostUpdate{}) })
+			err := w.whileAway(func() error { return w.queue.Complete(w.Context(), l.ID, done, frontier.HostUpdate{}) })
 			if errors.Is(err, frontier.ErrLeaseLost) {
 				return false
 			} else if err != nil {
@@ -255,7 +256,7 @@ func (w *world) work(store *exact.Store) (over bool) {
 				return true
 			}
 		}
-		err := w.whileAway(func() error { return store.Complete(w.Context(), l.ID, nil, frontier.HostUpdate{End: true}) })
+		err := w.whileAway(func() error { return w.queue.Complete(w.Context(), l.ID, nil, frontier.HostUpdate{End: true}) })
 		if err != nil && !errors.Is(err, frontier.ErrLeaseLost) {
 			w.Error(err)
 		}
@@ -269,19 +270,19 @@ func (w *world) work(store *exact.Store) (over bool) {
 }
 
 // forward makes a forwarder do one round of its work.
-func (w *world) forward(forwarder *exact.Forwarder) {
+func (w *world) forward() {
 	var err error
-	w.inOneMoment(func() { err = forwarder.Tidy(w.Context()) })
+	w.inOneMoment(func() { err = w.forwarder.Tidy(w.Context()) })
 	if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
 		w.Error(err)
 	}
 }
 
-func (w *world) seed(store *exact.Store) {
+func (w *world) seed() {
 	seed := w.page(0)
 	seed.Class, seed.Priority = frontier.Exact, frontier.PrioritySeed
 	err := w.whileAway(func() error {
-		_, err := store.Add(w.Context(), []frontier.Offer{seed, w.page(1), w.page(2)})
+		_, err := w.queue.Add(w.Context(), []frontier.Offer{seed, w.page(1), w.page(2)})
 		return err
 	})
 	if err != nil {
@@ -301,11 +302,11 @@ func (w *world) run() {
 		}
 		w.survive(func() {
 			if !seeded {
-				w.seed(w.store)
+				w.seed()
 				seeded = true
 			}
-			w.forward(w.forwarder)
-			over = w.work(w.store)
+			w.forward()
+			over = w.work()
 		})
 		if w.Failed() {
 			return

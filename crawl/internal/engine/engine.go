@@ -131,11 +131,6 @@ type Engine struct {
 type Queue interface {
 	frontier.Store
 	frontier.Control
-	besideStore
-}
-
-// besideStore is the part of Queue that does not depend on the set of exact keys.
-type besideStore interface {
 	frontier.Scope
 	frontier.Quota
 	// Forward exchanges keys between the exact set and the queue until stop is called.

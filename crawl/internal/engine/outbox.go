@@ -109,7 +109,7 @@ func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
 	case e.rows && e.exact == nil:
 		return nil, errElsewhere(e.server.String(), "records")
 	case e.rows:
-		return []Outbox{rowsOf(e.exact.set)}, nil
+		return []Outbox{rowsOf(e.exact.Store)}, nil
 	case e.dir != "":
 		return []Outbox{e.journalOf(e.dir)}, nil
 	}

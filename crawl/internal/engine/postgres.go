@@ -45,7 +45,7 @@ func (e *sharedEngine) ReconcileSet(ctx context.Context, refill bool) (exact.Rec
 	if e.exact == nil {
 		return exact.Reconciled{}, errNoSet
 	}
-	return e.exact.Reconcile(ctx, refill)
+	return e.exact.forwarder.Reconcile(ctx, refill)
 }
 
 // ExactElsewhere implements Look.

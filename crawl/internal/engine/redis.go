@@ -87,7 +87,9 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 			return nil, err
 		}
 	}
+	client := &exact.Client{Rules: c.Exact, Log: c.Logger, Err: errElsewhere(h.String(), "exact keys")}
 	if why != ToCrawl {
+		config.Exact = client
 		store, err := redisstore.Inspect(ctx, config)
 		if err != nil {
 			return nil, h.explain(err)
@@ -95,7 +97,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		if err := state.restore(ctx, store); err != nil {
 			return nil, errors.Join(h.explain(err), store.Close())
 		}
-		return h.inspectEngine(ctx, c, store)
+		return h.inspectEngine(ctx, c, store, client)
 	}
 	if h.DB == nil && c.Stored[exactSetting] != "" {
 		return nil, errElsewhere(h.String(), "exact keys")
@@ -103,7 +105,10 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 	if h.DB == nil && c.Rows {
 		return nil, errElsewhere(h.String(), "records")
 	}
-	config.Settings, config.ExactSet = c.Settings, h.DB != nil
+	config.Settings = c.Settings
+	if h.DB != nil {
+		config.Exact = client
+	}
 	config.Capacity, config.FPR, config.Growth = c.Capacity, c.FPR, c.Growth
 	config.Partitions, config.Wait = c.Partitions, c.Wait
 	config.Worker = cmp.Or(c.Worker, newWorkerName())
@@ -112,9 +117,8 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
-	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h}
-	config.End = func(ends []exact.Finished) { w.output.End(ends) } // set by OpenOutput
-	config.TempDir = h.Dir                                          // openOutput creates it, if it is not empty
+	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h, client: config.Exact}
+	config.TempDir = h.Dir // openOutput creates it, if it is not empty
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}
@@ -125,7 +129,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	}
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
-		e.exact = newExactStore(c, store, w.keys, w.set)
+		e.exact = newExactKeys(c, store, w.keys, w.client)
 	}
 	return e.engine(&w.outputs), nil
 }
@@ -133,14 +137,15 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 // inspectEngine returns the engine of a process that inspects or controls the crawl. The
 // engine has no outputs. If the exact keys are in a Postgres that was not given or does not
 // answer, the calls that need exact keys return an error.
-func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
+func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store, client *exact.Client) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	if h.DB == nil || !e.exactElsewhere {
 		return e.engine(new(outputs)), nil
 	}
 	keys, err := h.DB.inspect(ctx, h.Name)
 	if err == nil {
-		e.exact = newExactStore(c, store, keys, exact.NewBreaker(keys, 0))
+		client.Set = exact.NewBreaker(keys, 0)
+		e.exact = newExactKeys(c, store, keys, client)
 	}
 	engine := e.engine(new(outputs))
 	switch {
@@ -158,8 +163,7 @@ type worker struct {
 	outputs
 	server  *Server
 	keys    *pgstore.Store  // nil means exact keys are in Redis
-	set     *exact.Breaker  // passes calls to keys, unless Postgres has just been unavailable
-	output  *exact.Output   // reports finished keys to the set
+	client  *exact.Client   // of the queue; open sets its Set and End
 	journal *record.Journal // nil means records are rows
 }
 
@@ -176,9 +180,9 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		if w.keys, err = w.server.DB.open(ctx, config); err != nil {
 			return nil, err
 		}
-		w.set = exact.NewBreaker(w.keys, 0)
+		w.client.Set = exact.NewBreaker(w.keys, 0)
 	}
-	inRows := w.set != nil && w.c.Rows
+	inRows := w.keys != nil && w.c.Rows
 	config := w.c.Records
 	if !inRows {
 		config.OpenArchive = func(dir string) (frontier.Output, error) { return w.openSides(dir, true) }
@@ -198,11 +202,13 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		if err != nil {
 			return nil, err
 		}
-		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: answers, Rows: true})
-		return w.setRows(rowFiles{newRowSink(w.output), journal}), nil
-	case w.set != nil:
-		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.setRecordFiles(journal)})
-		return w.output, nil
+		output := exact.NewOutput(exact.OutputConfig{Set: w.client.Set, Files: answers, Rows: true})
+		w.client.End = output.End
+		return w.setRows(rowFiles{newRowSink(output), journal}), nil
+	case w.keys != nil:
+		output := exact.NewOutput(exact.OutputConfig{Set: w.client.Set, Files: w.setRecordFiles(journal)})
+		w.client.End = output.End
+		return output, nil
 	}
 	return w.setRecordFiles(journal), nil
 }

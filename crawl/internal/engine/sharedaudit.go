@@ -72,7 +72,7 @@ func (e *sharedEngine) auditRows(ctx context.Context, a *report.Audit) error {
 		a.Notes = append(a.Notes, "no records are here: name the Postgres that has them with --postgres")
 		return nil
 	}
-	finished, err := rows{ctx: ctx, set: e.exact.set}.completed(e)
+	finished, err := rows{ctx: ctx, set: e.exact.Store}.completed(e)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 			waits++
 		}
 	}
-	keys, err := e.exact.set.Stats(ctx)
+	keys, err := e.exact.Stats(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ import (
 type sharedEngine struct {
 	*redisstore.Store
 	server *Server
-	id     string      // id of the crawl
-	dir    string      // directory of this worker's records; empty if this process does not crawl
-	exact  *exactStore // nil means that the exact keys are in Redis, unless exactElsewhere is set
+	id     string     // id of the crawl
+	dir    string     // directory of this worker's records; empty if this process does not crawl
+	exact  *exactKeys // nil means that the exact keys are in Redis, unless exactElsewhere is set
 	// exactElsewhere reports that the exact keys are in Postgres. If it is true and exact
 	// is nil, the address of Postgres was not given, or Postgres did not answer when the
 	// crawl was opened. For a worker, exactElsewhere is always false.
@@ -128,7 +128,7 @@ func (e *sharedEngine) reachable(ctx context.Context) (RecordSource, error) {
 		if e.exact == nil {
 			return nil, nil
 		}
-		return rows{ctx: ctx, set: e.exact.set}, nil
+		return rows{ctx: ctx, set: e.exact.Store}, nil
 	}
 	dirs, err := e.journals()
 	if err != nil || len(dirs) == 0 {
@@ -156,9 +156,6 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 		if i < len(layers) { // otherwise the partition has grown meanwhile
 			where.Layers[i].Fill, where.Layers[i].FPR = layers[i].Fill, layers[i].FPR
 		}
-	}
-	if err := e.exact.addStatus(ctx, url, &where.Status); err != nil {
-		return URLState{}, err
 	}
 	records, err := e.reachable(ctx)
 	if records != nil {
