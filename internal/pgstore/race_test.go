@@ -22,7 +22,7 @@ func awaitBlocked(t *testing.T, dsn string, n int) {
 	conn, err := pgx.Connect(t.Context(), dsn)
 	must(t, err)
 	defer conn.Close(t.Context())
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for blocked := 0; blocked < n; {
 		must(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&blocked))

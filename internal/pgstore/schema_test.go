@@ -227,7 +227,7 @@ func TestOpenDuringMigration(t *testing.T) {
 	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 7")
 	ended := make(chan error)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		var err error
 		for waiting := false; err == nil && !waiting; {
