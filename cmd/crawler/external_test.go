@@ -119,7 +119,7 @@ func testExternal(t *testing.T, where string) {
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return nil })
 	temp := t.TempDir()
 	at := []string{"--dir", filepath.Join(temp, "c.crawl")}
-	settings := []string{"--delay", "0", "--urls", "10k", "--check-external", "--max-external", "25", "--links", "--save", "all", "--header-timeout", "1s", "--lease-time", "5s",
+	settings := []string{"--delay", "0", "--urls", "10k", "--check-external", "--max-external", "25", "--links", "--save", "all", "--header-timeout", "3s", "--lease-time", "5s",
 		"--dns", names.Addr, "--connect-to", "*.shut.test=127.0.0.1:1", "--connect-to", "*.tls.test=" + secure.Listener.Addr().String(),
 		"--connect-to", "*.test=" + plain.Listener.Addr().String(), "--max-pages", "3", "--quiet"}
 	var redis *servers.RedisServer

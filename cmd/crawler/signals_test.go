@@ -57,7 +57,7 @@ func TestSignalsEndCommands(t *testing.T) {
 				_ = cmd.Wait() // the exit code depends on when the signal comes
 				close(ended)
 			}()
-			const signals, steps = 2, 20 // a loaded machine needs seconds; without an end the command would wait for ever
+			const signals, steps = 2, 120 // a loaded machine needs seconds; without an end the command would wait for ever
 			for sent := range signals + steps {
 				select {
 				case <-ended:
@@ -72,7 +72,7 @@ func TestSignalsEndCommands(t *testing.T) {
 				}
 			}
 			_ = cmd.Process.Kill()
-			t.Errorf("%s does not end within 10 s of the second signal", line)
+			t.Errorf("%s does not end within a minute of the second signal", line)
 		})
 	}
 }

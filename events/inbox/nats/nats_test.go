@@ -22,7 +22,7 @@ import (
 // ackWait is the time after which the server delivers an unacknowledged message again. It is
 // much shorter than the time that a handler can take, so Run must report to the server that
 // the handler is still running.
-const ackWait = 600 * time.Millisecond
+const ackWait = 2 * time.Second
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
 
@@ -177,7 +177,7 @@ func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(4 * ackWait):
+			case <-time.After(2 * ackWait):
 				return nil
 			}
 		},

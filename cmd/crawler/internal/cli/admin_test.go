@@ -56,8 +56,8 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 		}
 		select {
 		case <-s.more:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("after 20 s, no match for %s in the output %q", re, text)
+		case <-time.After(time.Minute):
+			t.Fatalf("after a minute without output, no match for %s in the output %q", re, text)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func crawlFlags(o *options) *pflag.FlagSet {
 // TestSettingsSurviveAdoption: a crawl that is resumed keeps its stored settings unchanged,
 // whatever their values.
 func TestSettingsSurviveAdoption(t *testing.T) {
-	t.Parallel()
+	t.Setenv(urlsVariable, "")
 	address := site(t)
 	for _, args := range [][]string{
 		nil,

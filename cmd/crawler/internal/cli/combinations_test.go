@@ -33,6 +33,7 @@ func TestCombinations(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
+	t.Setenv(urlsVariable, "")
 	config := "hosts:\n  '*.x.test': {delay: 5s, concurrency: 2, budget: 100, robots: ignore, headers: {Cookie: hush}}\n" +
 		"fields:\n  - url: /p/\n    fields: {name: h1}\ndelay: 3s\nrate: 2\nexact:\n  gov: host=*.gov\n"
 	if err := os.WriteFile("c.yaml", []byte(config), 0o600); err != nil {

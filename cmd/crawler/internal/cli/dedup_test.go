@@ -228,7 +228,7 @@ func TestDedupStopsWithContext(t *testing.T) {
 		if code != exitInt {
 			t.Errorf("exit code %d, want %d", code, exitInt)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for its input")
 	}
 	if !strings.Contains(report.String(), "1 new") {

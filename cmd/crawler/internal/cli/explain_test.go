@@ -84,7 +84,7 @@ func TestExplainEachState(t *testing.T) {
 		"http://a.test/", "http://dead.test/", "http://dying.test/a")
 	first := crawled(t, address, "--max-pages", "1", "http://a.test/")
 	few := crawled(t, address, "--max-per-host", "3", "http://a.test/")
-	busy := crawled(t, address, "--max-time", "500ms", "--retries", "3", "http://a.test/busy")
+	busy := crawled(t, address, "--max-time", "3s", "--retries", "3", "http://a.test/busy")
 	known := filepath.Join(t.TempDir(), "known.txt")
 	if err := os.WriteFile(known, []byte("http://a.test/ok\n"), 0o644); err != nil {
 		t.Fatal(err)

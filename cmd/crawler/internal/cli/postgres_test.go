@@ -351,7 +351,7 @@ func TestPostgresWindow(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("crawl with a window: exit code %d: %s", code, errs)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if code, _, errs := run(t, "", crawl...); code != exitOK {
 			t.Fatalf("a worker that joins: exit code %d: %s", code, errs)
 		}
@@ -386,7 +386,7 @@ func TestPostgresAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		st := statusOf(t, "w")
 		if st.Progress != nil && st.Progress.StoreWaiting > 0 && st.Exact != nil && st.Exact.Fault != "" {
 			if st.Exact == nil || st.Exact.Fault == "" {
@@ -398,7 +398,7 @@ func TestPostgresAway(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after 30 s, no page waits for Postgres: %+v", st)
+			t.Fatalf("after a minute, no page waits for Postgres: %+v", st)
 		}
 	}
 	if err := database.Restart(); err != nil {

@@ -3,10 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +37,9 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 	release()
 	words := ""
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(words, "Redis has not answered for "); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(words, "Redis has not answered for "); {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 30 s, the limit of the crawl is %q, want that Redis has not answered", words)
+			t.Fatalf("after a minute, the limit of the crawl is %q, want that Redis has not answered", words)
 		}
 		s := sampleOf(t, dir)
 		words = report.Limiting([]report.Gauges{s.Gauges}).Words()
@@ -47,22 +52,42 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 }
 
+// siteOfCrew returns what to pass to --connect-to for a site that begins to answer when begin is called.
+func siteOfCrew(t *testing.T) (connectTo string, begin func()) {
+	t.Helper()
+	begun, proxy := make(chan struct{}), httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: site(t)})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-begun
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	begin = sync.OnceFunc(func() { close(begun) })
+	t.Cleanup(begin)
+	return "*.test=" + server.Listener.Addr().String(), begin
+}
+
 // TestTwoWorkers: two workers share a crawl. Each page has one record in the export, and
 // the books balance.
 func TestTwoWorkers(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
 		// The URL of a cluster names several of its nodes.
-		"cluster": func(t *testing.T) string { return servers.RedisCluster(t, servers.ClusterOptions{}).URL() },
+		"cluster": func(t *testing.T) string {
+			return servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: time.Minute}).URL()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shared := []string{"--redis", open(t), "--name", "two"}
 			t.Chdir(t.TempDir())
+			connectTo, begin := siteOfCrew(t)
 			crawl := slices.Concat([]string{"crawl"}, shared, []string{"--urls", "10k", "--partitions", "8", "--delay", "20ms", "--retries", "0",
-				"--latency-factor", "0", "--scope", "any", "--max-depth", "1", "--connect-to", "*.test=" + site(t),
+				"--latency-factor", "0", "--scope", "any", "--max-depth", "1", "--connect-to", connectTo,
 				"http://a.test/", "http://b.test/", "http://c.test/"})
-			var first, second bytes.Buffer
+			var first, second output
 			one, two := started(&first, crawl...), started(&second, crawl...)
+			first.await(t, "records in")
+			second.await(t, "records in")
+			begin()
 			if a, b := <-one, <-two; a != exitOK || b != exitOK {
 				t.Fatalf("exit codes of the workers: %d and %d: %s%s", a, b, &first, &second)
 			}
