@@ -68,7 +68,7 @@ func TestKilledRebuild(t *testing.T) {
 	if _, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrFilterLost) {
 		t.Fatalf("Open after the kill = %v, want %v", err, frontier.ErrFilterLost)
 	}
-	// Its last heartbeat seems to be of the next hour, so whoever waits for the end of its heartbeats waits an hour.
+	// Its last heartbeat seems to be of the next hour, so a rebuild that waits until it counts as dead waits an hour.
 	heard, err := server.Client().ZRange(t.Context(), cfg.heardKey(), 0, -1).Result()
 	if err != nil || len(heard) != 1 {
 		t.Fatalf("workers with heartbeats: %q, %v, want the dead one", heard, err)
