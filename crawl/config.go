@@ -103,7 +103,7 @@ type Config struct {
 	// close the sink, but only after Crawl.Close.
 	Events *events.Config
 
-	Logger *slog.Logger // nil discards all messages
+	Logger *slog.Logger // nil writes warnings and errors to stderr
 }
 
 // Page is a fetched page, as OnPage receives it.

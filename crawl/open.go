@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -17,13 +19,16 @@ import (
 )
 
 // Run crawls from config.Seeds until nothing is left, a limit is reached or ctx
-// ends. It calls Open, Crawl.Run and Close. If the crawl exists, Run resumes it.
+// ends. It calls Open, Crawl.Run, Result.Err and Close. If the crawl exists, Run resumes it.
 func Run(ctx context.Context, config Config) error {
 	c, err := Open(ctx, config)
 	if err != nil {
 		return err
 	}
-	_, err = c.Run(ctx)
+	result, err := c.Run(ctx)
+	if result != nil {
+		err = errors.Join(err, result.Err())
+	}
 	return errors.Join(err, c.Close())
 }
 
@@ -49,7 +54,9 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 // Open is like the function Open, with the settings that Prepare has read. If another process has created the crawl
 // since then, with other settings, the error wraps frontier.ErrParamsMismatch. Open must not be called twice.
 func (p *Plan) Open(ctx context.Context) (*Crawl, error) {
-	p.discardLogger()
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	err := p.prepareEvents()
 	if err == nil && p.missing != nil {
 		if err = p.missing; p.place.Busy() {
@@ -159,7 +166,7 @@ func openStored(ctx context.Context, l Location, place engine.Place, purpose eng
 		p.Close()
 		return nil, err
 	}
-	p.discardLogger()
+	p.Logger = slog.New(slog.DiscardHandler)
 	ses, err := openSession(ctx, p, purpose)
 	if err == nil && l.Redis != nil {
 		ses.dir = "" // the directory that contains the workers' directories has no report

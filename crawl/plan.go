@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -374,12 +373,5 @@ func (p *Plan) engineConfig() *engine.Config {
 		Edges:          s.Links,
 		WorkerEnd:      workerEnd,
 		CheckpointAdds: p.sizes.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
-	}
-}
-
-// discardLogger sets the Logger if there is none.
-func (p *Plan) discardLogger() {
-	if p.Logger == nil {
-		p.Logger = slog.New(slog.DiscardHandler)
 	}
 }

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,10 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if a host answered.
+	// Unreached says why no host of a seed answered, and wraps ErrUnreached. It is nil if a host answered.
 	Unreached error
+
+	stopped, noSeed, handler error // see Err
 }
 
 // endedByItself reports whether nothing has stopped the run.
@@ -138,7 +141,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		r.End = TimeOver
 	}
 	r.Took = time.Since(begun)
-	return r, m.sumUp(ctx, r, c.ending)
+	err = m.sumUp(ctx, r, c.ending)
+	r.fault(ctx, c)
+	return r, err
 }
 
 // addSeeds adds Config.Seeds while the crawl runs. The run does not end before all seeds are
@@ -162,6 +167,7 @@ func (ses *session) addSeeds(run context.Context, stop func(error)) <-chan error
 			counts.Count(a)
 			if a.Answer == frontier.Refused.String() {
 				ses.plan.Logger.Warn("seed refused", slog.String("seed", ses.plan.Seeds[i]), slog.String("err", a.Message))
+				ses.refusal = cmp.Or(ses.refusal, ses.plan.Seeds[i]+": "+a.Message)
 			}
 		}
 		if run.Err() != nil {
@@ -269,9 +275,9 @@ func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc
 func (ses *session) errUnreached() error {
 	last := ses.worker.Progress().LastError
 	if last != nil {
-		return fmt.Errorf("no seed could be reached: %v", last)
+		return fmt.Errorf("%w: %v", ErrUnreached, last)
 	}
-	return errors.New("no seed could be reached")
+	return ErrUnreached
 }
 
 // feedSeeds implements Crawl.Feed.

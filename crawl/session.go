@@ -28,15 +28,17 @@ type session struct {
 	engine *engine.Engine
 	worker *fetcher.Crawl // nil if the session only looks
 
-	feeding atomic.Int64         // calls of Feed that are not done yet
-	closed  atomic.Bool          // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex           // guards seedsFile, counts and partial
-	counts  SeedCounts           // the seeds of this run; All is not set
-	blocked *report.BlockedHosts // set before the worker's Run ends with fetcher.Blocked
-	partial bool                 // a Feed ended before all its seeds were added
-	monitor *monitor             // the monitor of a Crawl; nil means the session only answers a Handle
-	changed chan struct{}        // signals a change that a Watch shows at once
-	close   func() error         // closes the crawl at the first call, and returns the same error at each call
+	feeding  atomic.Int64         // calls of Feed that are not done yet
+	closed   atomic.Bool          // nothing can be added any more: see report.Sample
+	seedsMu  sync.Mutex           // guards seedsFile, counts and partial
+	counts   SeedCounts           // the seeds of this run; All is not set
+	blocked  *report.BlockedHosts // set before the worker's Run ends with fetcher.Blocked
+	partial  bool                 // a Feed ended before all its seeds were added
+	refusal  string               // the first of Config.Seeds that was refused, and why; read after the run
+	handlers handlers
+	monitor  *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
+	changed  chan struct{} // signals a change that a Watch shows at once
+	close    func() error  // closes the crawl at the first call, and returns the same error at each call
 }
 
 // openSession opens the crawl of a plan. It creates the crawl only if the argument purpose
@@ -116,6 +118,9 @@ func (ses *session) onPage() func(context.Context, *Page) error {
 				ses.plan.Logger.Error("OnPage panicked", slog.String("url", page.URL.String()),
 					slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 				err = fmt.Errorf("OnPage panicked: %v", fault)
+			}
+			if err != nil && ctx.Err() == nil && int(page.Item.Attempts) >= ses.plan.policy.Load().Retries {
+				ses.handlers.note(page.URL.String(), err)
 			}
 		}()
 		return ses.plan.OnPage(ctx, page)
