@@ -86,7 +86,7 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 	for _, r := range results {
 		switch r.Kind {
 		case report.Status2xx:
-			if !ses.plan.Settings.Sitemaps || r.Count > mostSitemaps {
+			if !ses.plan.policy.Load().Sitemaps || r.Count > mostSitemaps {
 				return false
 			}
 		case report.Status4xx, report.Forbidden, report.Blocked:

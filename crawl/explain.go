@@ -97,7 +97,7 @@ func (ses *session) hostLimit(at *engine.URLState) []explain.Check {
 		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
 	}
-	if ses.plan.Settings.MaxPerHost == settings.Auto && at.HostMost == settings.MaxPerLinkedHost {
+	if ses.plan.policy.Load().SeedsUnlimited && at.HostMost == settings.MaxPerLinkedHost {
 		c.Setting = "--max-per-host auto"
 		c.Words += " of a host that no seed has"
 	}

@@ -63,6 +63,9 @@ func (p *Plan) Open(ctx context.Context) (*Crawl, error) {
 			err = engine.ErrInUse(p.Dir, "crawler")
 		}
 	}
+	if err == nil && p.differs != nil {
+		err = p.differing()
+	}
 	if err != nil {
 		p.Close()
 		return nil, err
@@ -156,7 +159,7 @@ func openStored(ctx context.Context, l Location, place engine.Place, purpose eng
 		}
 	}
 	p := newPlan(Config{Dir: l.Dir, Redis: l.Redis, Postgres: l.Postgres, Anyway: true}, stored.Settings)
-	p.place = place
+	p.place, p.version = place, stored.Version
 	errs := slices.Concat(p.merge(own), p.parse())
 	p.Settings.Proxy, p.Settings.CAFile, p.Settings.AllowPrivate = "", "", true // no request is made
 	if purpose != engine.ToLook {

@@ -39,10 +39,12 @@ type Plan struct {
 	Config
 
 	place     engine.Place
-	stored    frontier.Settings        // nil means a new crawl
+	stored    frontier.Settings        // those with which the crawl was created; nil means a new crawl
+	version   *engine.Version          // the newest version of the policy; nil if it was never changed
 	sources   map[string]settings.Kept // where values that the run does not set are from
 	overrides []Override
-	missing   error // a *MissingError, or nil
+	missing   error      // a *MissingError, or nil
+	differs   *LiveError // nil if no setting of the policy differs
 	sizes     crash.Sizes
 
 	// identity: what is fixed when the crawl is created
@@ -95,7 +97,7 @@ func Prepare(ctx context.Context, config Config) (*Plan, error) {
 	p.place, p.sizes = place, crash.SizesOf(ctx)
 	var own frontier.Settings
 	if stored != nil {
-		p.stored = stored.Settings
+		p.stored, p.version = stored.Settings, stored.Version
 		if own, err = ownSettings(stored.Own); err != nil {
 			return nil, err
 		}
@@ -183,7 +185,7 @@ func (p *Plan) parse() []error {
 		errs = append(errs, errors.New("crawl: Settings.CDC needs records in Postgres, but Settings.Sink is jsonl"))
 	}
 	errs = append(errs, checkHosts(s.Hosts), p.parseExact(), p.parseCanon())
-	p.setPolicy()
+	p.policy = policy.NewLive(policyOf(s, p.version))
 	var err error
 	if p.fields, err = fields.New(s.Fields...); err != nil {
 		errs = append(errs, &settings.Error{Name: "field", Err: err})
@@ -191,22 +193,25 @@ func (p *Plan) parse() []error {
 	return errs
 }
 
-// setPolicy makes the policy.
-func (p *Plan) setPolicy() {
-	s := &p.Settings
+// policyOf returns the policy of settings. Their version is nil if the policy was never changed.
+func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 	polite := politeness.Default()
 	polite.Delay, polite.MaxCrawlDelay, polite.LatencyFactor = s.Delay, s.MaxCrawlDelay, s.LatencyFactor
 	polite.BackoffBase, polite.BackoffMax, polite.DeadAfter = s.Backoff, s.BackoffMax, s.DeadAfter
 	if s.Delay == 0 {
 		polite.LatencyFactor = 0
 	}
-	p.policy = policy.NewLive(&policy.Policy{
+	p := &policy.Policy{
 		Rules: rulesOf(s), Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
-		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets,
+		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts),
-	})
+	}
+	if version != nil {
+		p.Version = version.Number
+	}
+	return p
 }
 
 // prepareEvents completes the config of the relay.
@@ -281,15 +286,18 @@ func (p *Plan) parseCanon() (err error) {
 	return err
 }
 
-// userAgent returns the User-Agent header.
-func (p *Plan) userAgent() string {
-	if agent := p.Settings.Headers.Get("User-Agent"); agent != "" {
+// userAgent returns the User-Agent header of the client.
+func (p *Plan) userAgent() string { return agentOf(&p.Settings) }
+
+// agentOf returns the User-Agent header.
+func agentOf(s *Settings) string {
+	if agent := s.Headers.Get("User-Agent"); agent != "" {
 		return agent
 	}
-	if p.Settings.Contact == "" {
-		return p.Settings.Agent
+	if s.Contact == "" {
+		return s.Agent
 	}
-	return p.Settings.Agent + " (+" + p.Settings.Contact + ")"
+	return s.Agent + " (+" + s.Contact + ")"
 }
 
 // newClient makes the HTTP client. It opens no connection yet.
@@ -309,9 +317,6 @@ func (p *Plan) newClient() (err error) {
 		if c.RootCAs, err = get.RootCAs(s.CAFile); err != nil {
 			return &settings.Error{Name: rootsSetting, Err: err}
 		}
-	}
-	if s.Assets && slices.Equal(c.Types, get.HTMLTypes()) {
-		c.Types = []string{get.AnyType}
 	}
 	if p.client, err = get.New(c); err != nil {
 		return err

@@ -117,6 +117,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
 	watch.Go(func() { m.watchRelays(watching) })
+	if ses.plan.Redis != nil {
+		watch.Go(func() { ses.watchPolicy(watching) })
+	}
 	m.reportJournal(watching, false) // before the first record
 	reporting, endReporting := context.WithCancel(watching)
 	var reports sync.WaitGroup
@@ -293,7 +296,7 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 		ses.counts.Seen += counts.Seen
 		ses.counts.Refused += counts.Refused
 		ses.partial = ses.partial || !counts.All
-		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.plan.Settings.MaxDepth == 0)
+		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.plan.policy.Load().Rules.MaxDepth == 0)
 		ses.seedsMu.Unlock()
 		release()
 	}

@@ -28,6 +28,9 @@ type session struct {
 	engine *engine.Engine
 	worker *fetcher.Crawl // nil if the session only looks
 
+	changing sync.Mutex // held during a change of the policy
+	adopting sync.Mutex // guards plan.version
+
 	feeding  atomic.Int64         // calls of Feed that are not done yet
 	closed   atomic.Bool          // nothing can be added any more: see report.Sample
 	seedsMu  sync.Mutex           // guards seedsFile, counts and partial

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -74,6 +75,40 @@ func ownSettings(dir string) (frontier.Settings, error) {
 	return *own, nil
 }
 
+// LiveError reports that a run sets settings of the policy of its crawl to other values. A change of the
+// policy changes them for all workers: see Handle.Change.
+type LiveError struct {
+	Crawl  string
+	Differ []frontier.SettingDiff // with the stored forms
+}
+
+// Error implements error.
+func (e *LiveError) Error() string {
+	var all []string
+	for _, d := range e.Differ {
+		all = append(all, fmt.Sprintf("%s is %s, not %s", d.Name, d.Stored, d.Given))
+	}
+	return fmt.Sprintf("%s has another policy: %s", e.Crawl, strings.Join(all, ", "))
+}
+
+// Is reports whether target is frontier.ErrParamsMismatch.
+func (e *LiveError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
+
+// differing returns a *LiveError or, if the identity differs too, a *frontier.SettingsError with all that differs.
+func (p *Plan) differing() error {
+	identity, is := errors.AsType[*frontier.SettingsError](p.stored.Compare(p.identity()))
+	if !is {
+		return p.differs
+	}
+	for _, d := range p.differs.Differ {
+		if d.Name != settings.HeaderName { // the identity has its User-Agent
+			identity.Differ = append(identity.Differ, d)
+		}
+	}
+	slices.SortFunc(identity.Differ, func(a, b frontier.SettingDiff) int { return strings.Compare(a.Name, b.Name) })
+	return identity
+}
+
 // given reports whether this run sets a setting.
 func (p *Plan) given(row *settings.Row) bool {
 	return slices.Contains(p.Given, row.Name) || p.text(row) != defaultText(row)
@@ -118,23 +153,33 @@ func (p *Plan) merge(own frontier.Settings) (errs []error) {
 		}
 	}
 	p.missing = p.checkMissing(needed, from[settings.Here])
+	differs := new(LiveError)
 	for _, row := range settings.Rows() {
 		text, found := from[p.in(row)][row.Name]
+		if p.version != nil {
+			if changed, is := p.version.Values[row.Name]; is {
+				text, found = changed, true
+			}
+		}
 		if row.Name == agentSetting {
 			if token := p.stored[tokenSetting]; !found && token != "" && token != row.Default {
 				text, found = token+"/"+Version(), true
 			}
 			text = AgentNow(text)
 		}
-		if err := p.mergeOne(row, text, found); err != nil {
+		if err := p.mergeOne(row, text, found, differs); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if differs.Crawl = p.Location().String(); differs.Differ != nil {
+		p.differs = differs
 	}
 	return errs
 }
 
-// mergeOne sets one setting to its stored text, if this run does not set it.
-func (p *Plan) mergeOne(row *settings.Row, text string, found bool) error {
+// mergeOne sets one setting to its stored text, if this run does not set it. It adds a setting of the policy
+// that this run sets to another value to differs.
+func (p *Plan) mergeOne(row *settings.Row, text string, found bool, differs *LiveError) error {
 	was, given := defaultText(row), p.given(row)
 	if found {
 		var err error
@@ -151,6 +196,12 @@ func (p *Plan) mergeOne(row *settings.Row, text string, found bool) error {
 		}
 	}
 	now, kept := p.text(row), p.in(row)
+	if row.Who == settings.Live {
+		if given && now != was && (found || kept != settings.Never) {
+			differs.Differ = append(differs.Differ, frontier.SettingDiff{Name: row.Name, Stored: was, Given: now})
+		}
+		return nil
+	}
 	if given && now != was && (kept == settings.Later || kept == settings.Here && found) {
 		p.overrides = append(p.overrides, Override{row.Name, was, now})
 	}
@@ -205,6 +256,10 @@ func (p *Plan) identity() frontier.Settings {
 		old, found := p.stored[row.Name]
 		text := p.text(row)
 		switch kept := p.in(row); {
+		case p.stored != nil && row.Who == settings.Live: // what the policy has now is in its versions
+			if found {
+				s[row.Name] = old
+			}
 		case kept == settings.Fixed && found:
 			if same, err := normal(row, old); err == nil && same == text {
 				text = old

@@ -154,7 +154,7 @@ func TestLaterRunHasDefaults(t *testing.T) {
 }
 
 // TestOverrideDefaults: a run can turn each setting off, and says so. The next run has the stored
-// value again.
+// value again. A setting of the policy is the same for all runs.
 func TestOverrideDefaults(t *testing.T) {
 	t.Parallel()
 	c := Config{Dir: filepath.Join(t.TempDir(), "a.crawl"), Settings: small()}
@@ -166,6 +166,13 @@ func TestOverrideDefaults(t *testing.T) {
 		}
 		off := bare(c)
 		off.Given = []string{row.Name}
+		if row.Who == settings.Live {
+			_, err := Open(t.Context(), off)
+			if live, is := errors.AsType[*LiveError](err); !is || len(live.Differ) != 1 || live.Differ[0].Name != row.Name {
+				t.Errorf("a run that turns %s off: %v, want a LiveError", row.Name, err)
+			}
+			continue
+		}
 		run, overrides := openOnce(t, off)
 		if got := row.Value(run).Stored(); got != row.Default {
 			t.Errorf("%s is %q although the run turns it off", row.Name, got)
@@ -187,9 +194,9 @@ func TestOverrideDefaults(t *testing.T) {
 	}
 	other := bare(c)
 	other.Settings = DefaultSettings()
-	other.Settings.Headers = http.Header{"From": {"me"}}
+	other.Settings.Headers = http.Header{"Cookie": {"me"}}
 	run, _ := openOnce(t, other)
-	if got := fmt.Sprint(run.Headers); got != "map[Accept-Language:[de] From:[me]]" {
+	if got := fmt.Sprint(run.Headers); got != "map[Accept-Language:[de] Cookie:[me]]" {
 		t.Errorf("with another header, the headers are %s", got)
 	}
 	if len(other.Settings.Headers) != 1 {

@@ -97,7 +97,7 @@ func (v *trialVisit) page(ctx context.Context, url canon.URL, spelling string) (
 			return nil, ErrRobots
 		}
 	}
-	return v.get(ctx, get.Request{URL: spelling})
+	return v.get(ctx, get.Request{URL: spelling, AnyType: v.plan.policy.Load().AnyType})
 }
 
 // allowed reports whether robots.txt allows a spelling of a URL.

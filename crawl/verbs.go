@@ -27,8 +27,12 @@ var (
 	verbRetry   = control.Steer("retry", (*session).retry)
 	verbRecheck = control.Steer("recheck", (*session).recheck)
 	verbPause   = control.Steer("pause", (*session).pause)
-	verbStatus  = control.Read("status", control.Plain((*session).status))
-	verbSample  = control.Read("sample", control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+	verbChange  = control.Steer("change", (*session).change)
+	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
+		return ses.engine.History(ctx)
+	}))
+	verbStatus = control.Read("status", control.Plain((*session).status))
+	verbSample = control.Read("sample", control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
 			return report.Sample{}, control.ErrNotRun
 		}
@@ -68,7 +72,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbRetry, verbRecheck, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbSeed, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

@@ -83,6 +83,7 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 // content type.
 func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	p := h.cfg.Policy()
+	request.AnyType = p.AnyType
 	switch {
 	case item.Class == frontier.Sitemap:
 		request.AnyType, request.MaxBody = true, h.largestSitemap()

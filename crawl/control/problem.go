@@ -20,6 +20,9 @@ var (
 	ErrTimeOver = errors.New("crawl: MaxTime is over")
 	ErrStopped  = errors.New("crawl: stopped by another process")
 	ErrRobots   = errors.New("crawl: robots.txt forbids the page")
+	// ErrRefused and ErrConflict are errors of a change of the policy.
+	ErrRefused  = errors.New("the policy cannot be changed so")
+	ErrConflict = errors.New("the policy was changed meanwhile")
 	// ErrNoRecheck reports a crawl in Redis. Its queue keeps nothing of a finished URL except its bits in
 	// the filter.
 	ErrNoRecheck = errors.New("only a crawl in a directory can queue finished URLs again: the queue in Redis keeps nothing of them")
@@ -31,7 +34,7 @@ var Codes = map[string]error{
 	"unavailable": frontier.ErrUnavailable, "full": frontier.ErrFull, "filter_lost": frontier.ErrFilterLost, "locked": frontier.ErrLocked,
 	"lease_lost": frontier.ErrLeaseLost, "closed": frontier.ErrClosed, "settings": frontier.ErrParamsMismatch, "no_crawl": engine.ErrNoCrawl,
 	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "not_run": ErrNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
-	"robots": ErrRobots, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
+	"robots": ErrRobots, "refused": ErrRefused, "conflict": ErrConflict, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
 	"no_file": fs.ErrNotExist, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 

@@ -58,8 +58,9 @@ type Policy struct {
 	// the feeds to which pages link. A feed that was queued as a sitemap is read as a sitemap.
 	Feeds bool
 	// Assets also queues what pages embed: images, styles, scripts. The client of the worker must
-	// accept their content types.
-	Assets bool
+	// accept their content types, unless AnyType is set.
+	Assets  bool
+	AnyType bool // answers of any content type are read, whatever the client accepts
 
 	// CheckExternal checks each link that leads out of the scope once: whether its URL answers. The
 	// record of a check has its result. Links with rel=nofollow, and those that Rules.Exclude

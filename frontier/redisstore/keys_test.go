@@ -45,7 +45,7 @@ func TestKeysAreDescribed(t *testing.T) {
 		}
 	}
 	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
-		"crawler:{NAME}", "crawler:{NAME}:scope"} {
+		"crawler:{NAME}", "crawler:{NAME}:scope", "crawler:{NAME}:policy"} {
 		if !met[one] {
 			t.Errorf("the crawl left no key like %q: the test does not see whether it is described", one)
 		}
@@ -73,6 +73,9 @@ func leaveEverything(t *testing.T) *Store {
 	}
 	if _, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "GROUP", Key: "a.test"}}, 1); err != nil {
 		t.Fatal(err)
+	}
+	if added, err := s.AddVersion(t.Context(), Version{1, "{}", "{}"}, 0); err != nil || !added {
+		t.Fatal(added, err)
 	}
 	if err := s.Pause(t.Context(), true); err != nil {
 		t.Fatal(err)

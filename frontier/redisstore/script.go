@@ -53,6 +53,7 @@ var (
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))
 	rosterScript   = redis.NewScript(lua("roster"))
+	versionScript  = redis.NewScript(allowOOM + lua("version"))
 	writeScript    = redis.NewScript(allowOOM + lua("write"))
 )
 

@@ -108,6 +108,7 @@ type Place interface {
 // Stored is what is known of a crawl that is not open.
 type Stored struct {
 	Settings frontier.Settings // those that were fixed when the crawl was created
+	Version  *Version          // the newest version of the policy; nil if it was never changed
 	// Own is the directory that a process which opens the crawl to crawl would use as its
 	// own. It is empty if that directory does not belong to the crawl yet.
 	Own string
@@ -116,12 +117,13 @@ type Stored struct {
 // InRows reports whether the records of the crawl are rows of a Postgres. It is false if there is no crawl.
 func (s *Stored) InRows() bool { return s != nil && s.Settings["sink"] == "postgres" }
 
-// Engine is an open frontier with its outputs, as four interfaces that an embedded and a shared
+// Engine is an open frontier with its outputs, as five interfaces that an embedded and a shared
 // frontier satisfy. It is safe for concurrent use.
 type Engine struct {
 	Queue
 	Look
 	Change
+	Versions
 	Output
 
 	close func() error
@@ -229,11 +231,13 @@ var (
 		Queue
 		Look
 		Change
+		Versions
 	} = (*localEngine)(nil)
 	_ interface {
 		Queue
 		Look
 		Change
+		Versions
 	} = (*sharedEngine)(nil)
 	_ Output = (*outputs)(nil)
 )

@@ -37,7 +37,7 @@ func newExactKeys(c *Config, queue *redisstore.Store, keys *pgstore.Store, clien
 
 // engine returns an Engine over e. All fields of e must be set before.
 func (e *sharedEngine) engine(out *outputs) *Engine {
-	return &Engine{Queue: e, Look: e, Change: e, Output: out, close: func() error {
+	return &Engine{Queue: e, Look: e, Change: e, Versions: e, Output: out, close: func() error {
 		return errors.Join(e.Store.Close(), out.close(), e.closeExact(), e.boxes.close())
 	}}
 }

@@ -37,7 +37,8 @@ func (d Directory) Stored(context.Context) (*Stored, error) {
 	if err != nil || settings == nil {
 		return nil, err
 	}
-	return &Stored{settings, d.Path}, nil
+	version, err := newestVersion(d.Path)
+	return &Stored{settings, version, d.Path}, err
 }
 
 // OneProcess implements Place.
@@ -94,7 +95,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		return nil, err
 	}
 	e := &localEngine{Store: store, dir: d.Path, rows: inRows}
-	engine := &Engine{Queue: e, Look: e, Change: e, Output: out, close: func() error {
+	engine := &Engine{Queue: e, Look: e, Change: e, Versions: e, Output: out, close: func() error {
 		return errors.Join(store.Close(), out.close(), inRows.close(), e.boxes.close())
 	}}
 	if why != ToCrawl {

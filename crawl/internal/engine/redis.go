@@ -54,7 +54,11 @@ func (h *Server) Stored(ctx context.Context) (*Stored, error) {
 		return nil, h.explain(err)
 	}
 	own, err := workerCard{Format: workerFormat, Crawl: h.Name, ID: id}.own(h.Dir)
-	return &Stored{settings, own}, err
+	if err != nil {
+		return nil, err
+	}
+	version, err := h.storedVersion(ctx)
+	return &Stored{settings, version, own}, err
 }
 
 // Busy implements Place.
@@ -127,7 +131,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 		w.closeKeys()
 		return nil, errors.Join(h.explain(err), w.close())
 	}
-	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), wait: c.Wait, log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
 		e.exact = newExactKeys(c, store, w.keys, w.client)
 	}
@@ -138,7 +142,7 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 // engine has no outputs. If the exact keys are in a Postgres that was not given or does not
 // answer, the calls that need exact keys return an error.
 func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store, client *exact.Client) (*Engine, error) {
-	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), wait: c.Wait, log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	if h.DB == nil || !e.exactElsewhere {
 		return e.engine(new(outputs)), nil
 	}

@@ -21,6 +21,7 @@ type sharedEngine struct {
 	*redisstore.Store
 	server *Server
 	id     string     // id of the crawl
+	wait   int        // replicas that must have a change of the policy; 0 means none
 	dir    string     // directory of this worker's records; empty if this process does not crawl
 	exact  *exactKeys // nil means that the exact keys are in Redis, unless exactElsewhere is set
 	// exactElsewhere reports that the exact keys are in Postgres. If it is true and exact

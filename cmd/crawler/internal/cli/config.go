@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +19,10 @@ import (
 // flags would use.
 func newConfig(s streams) *cobra.Command {
 	o := new(options)
-	var asJSON bool
+	var asJSON, history bool
 	var p *plan
 	cmd := &cobra.Command{
-		Use:   "config [SEED...] [flags of crawl] [--json]",
+		Use:   "config [SEED...] [flags of crawl] [--history] [--json]",
 		Short: "Show every effective value of a crawl and where it came from",
 		Long: `Show what 'crawler crawl' with the same arguments would use, and where each value
 came from. Later ones win: default, the crawl's own settings (crawl.json, or
@@ -31,6 +32,7 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&history, "history", false, "print the changes of 'crawler set' instead")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
 		if errors.Is(err, errNoCrawl) { // show the settings of a new crawl
@@ -39,7 +41,18 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 		}
 		return err
 	}
-	cmd.RunE = func(*cobra.Command, []string) error { return p.print(s, asJSON) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !history {
+			return p.print(s, asJSON)
+		}
+		return p.at.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			versions, err := c.History(ctx)
+			if err != nil {
+				return err
+			}
+			return printHistory(s, asJSON, c.at, versions)
+		})
+	}
 	return cmd
 }
 
@@ -53,7 +66,7 @@ type effective struct {
 // effective returns the values of all flags, in the order of the help text.
 func (p *plan) effective() (all []effective) {
 	p.layers.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || slices.Contains([]string{"help", "json"}, f.Name) {
+		if f.Hidden || slices.Contains([]string{"help", "json", "history"}, f.Name) {
 			return
 		}
 		e := effective{f.Name, show(f), "default"}
@@ -99,8 +112,8 @@ func (p *plan) print(s streams, asJSON bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, cmp.Or(e.Value, "-"), e.Source)
 	}
 	for _, h := range p.settings.Hosts {
-		hosts = append(hosts, shownHost(&h))
-		fmt.Fprintf(&more, "hosts: %s\n", shownHost(&h))
+		hosts = append(hosts, h.String())
+		fmt.Fprintf(&more, "hosts: %s\n", h.String())
 	}
 	for _, g := range p.settings.Fields {
 		if g.URL != "" { // the others are in the table

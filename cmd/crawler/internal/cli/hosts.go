@@ -6,35 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/bloomfrontier/crawler/crawl/settings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/internal/human"
 )
-
-// shownHost returns the settings of hosts in one line. It leaves out the values of
-// headers.
-func shownHost(h *crawl.Host) string {
-	line := []string{h.Pattern}
-	add := func(is bool, format string, value any) {
-		if is {
-			line = append(line, fmt.Sprintf(format, value))
-		}
-	}
-	add(h.Delay > 0, "delay %v", h.Delay)
-	add(h.Concurrency > 0, "concurrency %d", h.Concurrency)
-	add(h.Budget > 0, "budget %d", h.Budget)
-	add(h.Robots != "", "robots %s", h.Robots)
-	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-		line = append(line, "header "+name)
-	}
-	return strings.Join(line, ", ")
-}
 
 // readHosts reads the hosts of the config file.
 func (l *layers) readHosts(name string, node *yaml.Node) error {
@@ -65,37 +42,16 @@ func (l *layers) readHosts(name string, node *yaml.Node) error {
 }
 
 // setHost sets one value of h.
-func setHost(h *crawl.Host, key string, node *yaml.Node) (err error) {
-	switch key {
-	case "delay":
-		if h.Delay, err = time.ParseDuration(node.Value); err != nil || h.Delay <= 0 {
-			return fmt.Errorf("delay is %q, want a duration of more than 0, such as 5s", node.Value)
-		}
-	case "concurrency":
-		if node.Decode(&h.Concurrency) != nil || h.Concurrency < 1 || h.Concurrency > settings.MaxHostConcurrency {
-			return fmt.Errorf("concurrency is %q, want 1 to %d", node.Value, settings.MaxHostConcurrency)
-		}
-	case "budget":
-		var n human.Count
-		if err := n.Set(node.Value); err != nil {
-			return fmt.Errorf("budget is %q, %w", node.Value, err)
-		}
-		h.Budget = uint64(n)
-	case "headers":
-		if node.Decode(&h.Headers) != nil {
-			return errors.New("headers: want names with values")
-		}
-		var errs []error
-		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-			errs = append(errs, get.CheckHeader(name, h.Headers[name]))
-		}
-		return errors.Join(errs...)
-	case "robots":
-		if h.Robots = node.Value; h.Robots != "obey" && h.Robots != "ignore" {
-			return fmt.Errorf("robots is %q, want obey or ignore", h.Robots)
-		}
-	default:
-		return fmt.Errorf("unknown key %q, want delay, concurrency, budget, headers or robots", key)
+func setHost(h *crawl.Host, key string, node *yaml.Node) error {
+	if key != "headers" {
+		return h.Set(key, node.Value)
 	}
-	return nil
+	if node.Decode(&h.Headers) != nil {
+		return errors.New("headers: want names with values")
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+		errs = append(errs, get.CheckHeader(name, h.Headers[name]))
+	}
+	return errors.Join(errs...)
 }

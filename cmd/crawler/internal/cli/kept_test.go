@@ -101,13 +101,13 @@ func TestBareCommandKeepsFlags(t *testing.T) {
 		}
 	}
 
-	code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ms", "--text=false", "--header", "", "--allow-private=false")
+	code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ms", "--text=false", "--rate", "0", "--allow-private=false")
 	if code == exitUsage || code == exitFailed {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	for _, line := range []string{
 		"for this run, --text is false, not true as stored\n",
-		`for this run, --header is [], not ["Accept-Language: de"] as stored` + "\n",
+		"for this run, --rate is 0, not 12.5 as stored\n",
 		"for this run, --allow-private is false, not true as stored\n",
 	} {
 		if strings.Count(errs, line) != 1 {
@@ -116,6 +116,25 @@ func TestBareCommandKeepsFlags(t *testing.T) {
 	}
 	if n := strings.Count(errs, "for this run, "); n != 3 {
 		t.Errorf("the run names %d overrides, want 3: %s", n, errs)
+	}
+
+	// A setting of the policy is the same for all runs, and the message has the command that changes it.
+	code, _, errs = run(t, "", "crawl", "--dir", dir, "--header", "Accept: x", "--delay", "9s")
+	if code != exitUsage || !strings.Contains(errs, "crawler set --dir "+dir+" delay=9s 'header=Accept: x' 'header=Accept-Language: de'\n") {
+		t.Errorf("exit code %d: %s; want %d and the command", code, errs, exitUsage)
+	}
+	if code, out, errs := run(t, "", "set", "--dir", dir, "--why", "slower", "delay=9s", "header=Accept: x", "exclude=/a/"); code != exitOK ||
+		!strings.Contains(out, "version 1 of the policy\n") || !strings.Contains(out, "  delay: 1s -> 9s\n") || !strings.Contains(out, "stricter: exclude;") {
+		t.Errorf("set: exit code %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := run(t, "", "config", "--dir", dir, "--history"); code != exitOK || !strings.Contains(out, "  slower\n  exclude: [] -> [\"/a/\"]\n  delay: 1s -> 9s\n") {
+		t.Errorf("config --history: exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ms", "--delay", "9s"); code == exitUsage || code == exitFailed {
+		t.Errorf("a run with the new delay: exit code %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "", "set", "--dir", dir, "--from", "0", "delay=1s"); code != exitFailed || !strings.Contains(errs, "made version 1 at") {
+		t.Errorf("set from version 0: exit code %d: %s", code, errs)
 	}
 }
 

@@ -105,6 +105,12 @@ func (at location) explain(err error) error {
 		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
 			"leave them out to %s, or begin another crawl with another %s", at, differences(settings), goOn, other))
 	}
+	if live, is := errors.AsType[*crawl.LiveError](err); is {
+		return at.explainLive(live)
+	}
+	if errors.Is(err, crawl.ErrRefused) {
+		return usage(err)
+	}
 	if missing, is := errors.AsType[*crawl.MissingError](err); is {
 		return usage(fmt.Errorf("%w\ngive them again, or add --anyway to go on without them", missing))
 	}

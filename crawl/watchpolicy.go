@@ -1,0 +1,41 @@
+package crawl
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// policyEvery is the time between two questions of a worker for the newest version of the policy.
+const policyEvery = time.Second
+
+// watchPolicy obeys the newest version of the policy of a crawl in Redis, until ctx ends. A change of an embedded crawl
+// is made by the process that runs it.
+func (ses *session) watchPolicy(ctx context.Context) {
+	ticker := time.NewTicker(policyEvery)
+	defer ticker.Stop()
+	failed := false
+	for {
+		ses.adopting.Lock()
+		known := ses.plan.version
+		ses.adopting.Unlock()
+		asking, cancel := context.WithTimeout(ctx, answerTime)
+		newest, err := ses.engine.NewestVersion(asking)
+		switch {
+		case err == nil && numberOf(newest) < numberOf(known): // the server has lost its last writes
+			err = ses.engine.PublishVersion(asking, known)
+		case err == nil && newest != nil:
+			err = ses.adopt(newest)
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil && !failed {
+			ses.plan.Logger.Warn("the policy of the crawl is not known", slog.Any("err", err))
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
