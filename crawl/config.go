@@ -75,7 +75,8 @@ type Config struct {
 
 	// OnPage is called for each page (status 2xx of a wanted type) before the page is
 	// completed: before its result and its links are stored. Many goroutines call OnPage at
-	// once. An error, or a panic, queues the page again.
+	// once. An error, or a panic, queues the page again: it is fetched again after Settings.Backoff,
+	// which doubles each time, at most Settings.Retries times.
 	//
 	// The context ends at the latest Settings.Grace after a stop. If OnPage still runs 1 s later, Run does
 	// not wait for it: the page goes back to the frontier, the next run calls OnPage for it
@@ -85,6 +86,10 @@ type Config struct {
 	// lease ends during the call, and if OnPage ignored the end of its context. Page.EventID is the same each time, so
 	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
+	// OnAnswer is called once for each URL that was requested and whose final result is no page: a
+	// redirect, an error, a type that is not wanted, a sitemap, no answer. All that is said of OnPage is
+	// true of OnAnswer, too. See fetcher.Config.
+	OnAnswer func(ctx context.Context, answer *Answer) error
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at
 	// once. OnRefused is optional.
 	OnRefused func(fetcher.Refused)
@@ -108,6 +113,9 @@ type Config struct {
 
 // Page is a fetched page, as OnPage receives it.
 type Page = fetcher.Page
+
+// Answer is a final result, as OnAnswer receives it.
+type Answer = fetcher.Answer
 
 // FieldGroup is a list of fields for some of the pages.
 type FieldGroup = fields.Group

@@ -46,8 +46,12 @@ func TestRunSaysWhatFailed(t *testing.T) {
 		"none":            {edit: func(c *crawl.Config) { c.Seeds = nil }, is: []error{crawl.ErrNoSeed}},
 		"closed port":     {edit: func(c *crawl.Config) { c.Seeds = []string{closed} }, is: []error{crawl.ErrUnreached}, says: "connection refused"},
 		"failing handler": {edit: func(c *crawl.Config) { c.OnPage = fails }, is: []error{boom}, says: "failed for 2 URLs: "},
-		"panic":           {edit: func(c *crawl.Config) { c.OnPage = func(context.Context, *crawl.Page) error { panic("pow") } }, says: "pow"},
-		"cancelled":       {ctx: ended, edit: func(*crawl.Config) {}, is: []error{context.Canceled, enough}},
+		"failing answers": {edit: func(c *crawl.Config) {
+			c.Seeds = append(c.Seeds, c.Seeds[0]+"/missing")
+			c.OnAnswer = func(context.Context, *crawl.Answer) error { return boom }
+		}, is: []error{boom}, says: "failed for 1 URL: "},
+		"panic":     {edit: func(c *crawl.Config) { c.OnPage = func(context.Context, *crawl.Page) error { panic("pow") } }, says: "pow"},
+		"cancelled": {ctx: ended, edit: func(*crawl.Config) {}, is: []error{context.Canceled, enough}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +74,7 @@ func TestRunSaysWhatFailed(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("Run = %v, want %q", err, test.says)
 			}
-			if failed, is := errors.AsType[*crawl.HandlerError](err); is != (c.OnPage != nil) || is && uint64(len(failed.Pages)) != failed.Count {
+			if failed, is := errors.AsType[*crawl.HandlerError](err); is != (c.OnPage != nil || c.OnAnswer != nil) || is && uint64(len(failed.Pages)) != failed.Count {
 				t.Errorf("Run = %v, want a HandlerError with its pages if the handler fails", err)
 			}
 		})

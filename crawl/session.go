@@ -76,7 +76,7 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		Concurrency: p.Settings.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		Rate: p.Settings.Rate, Bandwidth: p.Settings.Bandwidth, Grace: requestGrace(p.Settings.Grace),
 		Edges: ses.edges(), Fields: p.fields, Text: p.Settings.Text,
-		OnPage: ses.onPage(), OnRefused: p.OnRefused, OnlyBlocked: ses.onlyBlocked, Logger: p.Logger,
+		OnPage: ses.onPage(), OnAnswer: ses.onAnswer(), OnRefused: p.OnRefused, OnlyBlocked: ses.onlyBlocked, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, ses.close())
@@ -109,25 +109,39 @@ func (p *Plan) openEngine(ctx context.Context, purpose engine.Purpose) (*engine.
 // file returns the path of a file in the crawl's directory.
 func (ses *session) file(name string) string { return filepath.Join(ses.dir, name) }
 
-// onPage returns a function that calls Config.OnPage and turns a panic into an error.
-// It returns nil if there is no OnPage.
+// onPage returns a function that calls Config.OnPage, or nil if there is no OnPage.
 func (ses *session) onPage() func(context.Context, *Page) error {
 	if ses.plan.OnPage == nil {
 		return nil
 	}
-	return func(ctx context.Context, page *Page) (err error) {
-		defer func() {
-			if fault := recover(); fault != nil {
-				ses.plan.Logger.Error("OnPage panicked", slog.String("url", page.URL.String()),
-					slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
-				err = fmt.Errorf("OnPage panicked: %v", fault)
-			}
-			if err != nil && ctx.Err() == nil && int(page.Item.Attempts) >= ses.plan.policy.Load().Retries {
-				ses.handlers.note(page.URL.String(), err)
-			}
-		}()
-		return ses.plan.OnPage(ctx, page)
+	return func(ctx context.Context, page *Page) error {
+		return ses.handle(ctx, &page.Item, func() error { return ses.plan.OnPage(ctx, page) })
 	}
+}
+
+// onAnswer does the same for Config.OnAnswer.
+func (ses *session) onAnswer() func(context.Context, *Answer) error {
+	if ses.plan.OnAnswer == nil {
+		return nil
+	}
+	return func(ctx context.Context, answer *Answer) error {
+		return ses.handle(ctx, &answer.Item, func() error { return ses.plan.OnAnswer(ctx, answer) })
+	}
+}
+
+// handle calls a handler, turns a panic into an error, and notes the error of the last attempt.
+func (ses *session) handle(ctx context.Context, item *frontier.Item, call func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			ses.plan.Logger.Error("a handler panicked", slog.String("url", item.URL),
+				slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+			err = fmt.Errorf("a handler panicked: %v", fault)
+		}
+		if err != nil && ctx.Err() == nil && int(item.Attempts) >= ses.plan.policy.Load().Retries {
+			ses.handlers.note(item.URL, err)
+		}
+	}()
+	return call()
 }
 
 // archive returns the archive of answers, or nil if none are kept.

@@ -27,6 +27,7 @@ type Archive interface {
 // Record first writes the page's answers to the archive and the page's links to Config.Edges,
 // and then the record r.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
+	v.record = r
 	done := v.finished(v.item, outcome, r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {
 		write := done.Record

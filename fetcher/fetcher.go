@@ -123,8 +123,8 @@ type Config struct {
 
 	// OnPage is called for each page that was received (status 2xx of a wanted type),
 	// before the page is completed. Many goroutines call it at once. After an error the
-	// page is queued again, and an attempt is used up. If no attempt is left, the page
-	// has failed with the outcome "handler".
+	// page is queued again, and an attempt is used up. It waits for politeness.Policy.BackoffIn. If
+	// no attempt is left, the page has failed with the outcome "handler".
 	//
 	// The context ends when requests are aborted, at the latest Grace after a stop. If OnPage
 	// still runs 1 s later, Run does not wait for it: the page goes back to the store, and Run
@@ -134,6 +134,13 @@ type Config struct {
 	// out while OnPage runs, and if OnPage ignored the end of its context. Page.EventID is the same each time, so that
 	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
+
+	// OnAnswer is called with the final result of each URL that was requested and is not passed to
+	// OnPage: a redirect, an error, a type that is not wanted, a sitemap, no answer. It is called before
+	// the result is stored. An attempt after which the URL is tried again has no final result. All that is said of OnPage is
+	// true of OnAnswer, too. It is not called for URLs that end without a request, and for checks of
+	// links that lead out. It is optional.
+	OnAnswer func(ctx context.Context, answer *Answer) error
 
 	// OnRefused is called for each link that was refused, after its page was completed.
 	// Many goroutines call it at once. It is optional. If a page is fetched again after a

@@ -95,30 +95,30 @@ func (p *Page) Add(ref string) error {
 	return nil
 }
 
-// onPageLeaves is how long OnPage may still run after its context has ended.
-const onPageLeaves = time.Second
+// handlerLeaves is how long OnPage and OnAnswer may still run after their context has ended.
+const handlerLeaves = time.Second
 
-// errAbandoned reports that OnPage ignored the end of its context.
-var errAbandoned = errors.New("fetcher: OnPage goes on although its context has ended")
+// errAbandoned reports that OnPage or OnAnswer ignored the end of its context.
+var errAbandoned = errors.New("fetcher: a handler goes on although its context has ended")
 
-// callOnPage calls OnPage. If OnPage ignores the end of its context, callOnPage returns
-// errAbandoned, sets v.abandoned, and OnPage goes on in its own goroutine.
-func (v *visited) callOnPage(page *Page) error {
+// callHandler calls OnPage or OnAnswer, whose context is v.hard. If the function ignores the end of its
+// context, callHandler returns errAbandoned, sets v.abandoned, and the function goes on in its own goroutine.
+func (v *visited) callHandler(handle func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- v.cfg.OnPage(v.hard, page) }()
+	go func() { done <- handle() }()
 	select {
 	case err := <-done:
 		return err
 	case <-v.hard.Done():
 	}
-	leaves := time.NewTimer(onPageLeaves)
+	leaves := time.NewTimer(handlerLeaves)
 	defer leaves.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-leaves.C:
 		v.abandoned = true
-		v.cfg.Logger.Warn("OnPage ignores the end of its context, its page is queued again", slog.String("url", v.item.URL))
+		v.cfg.Logger.Warn("a handler ignores the end of its context, its URL is queued again", slog.String("url", v.item.URL))
 		return errAbandoned
 	}
 }

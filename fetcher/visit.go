@@ -47,6 +47,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	if v.atWall && v.keepWalled(done) {
 		return
 	}
+	done = v.handOver(done)
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
 		h.tally.countNotTaken(v.lack)
@@ -123,7 +124,7 @@ func (h *holding) start() time.Time {
 // completion returns the completion after the last request, whose error is err. If v.next is set,
 // another request must follow instead.
 func (v *visited) completion(err error) frontier.Completion {
-	v.rules = v.present()
+	v.rules, v.isPage = v.present(), false
 	if err != nil {
 		return v.failed(err)
 	}
@@ -180,16 +181,18 @@ type visited struct {
 	earlier []*warc.Packed // answers of earlier spellings, for the archive
 	before  *linkSet       // links of pages that were followed by another spelling; nil means none
 
-	answer    *get.Response // nil means that there was no answer
-	share     *budget.Share // of the memory
-	packed    int64         // bytes of the answer for the archive
-	data      int           // bytes of fields and text in the record
-	lack      extract.Lack  // why no data could be taken
-	effort    effort        // on the content of the page
-	abandoned bool          // OnPage was called and has not returned
-	atWall    bool          // the answer comes from a wall
-	refused   []Refused     // refused links, for Config.OnRefused
-	edges     []record.Edge // all links, for Config.Edges
+	answer    *get.Response  // nil means that there was no answer
+	record    *record.Record // what finish was given last
+	isPage    bool           // the answer is for OnPage, not for OnAnswer
+	share     *budget.Share  // of the memory
+	packed    int64          // bytes of the answer for the archive
+	data      int            // bytes of fields and text in the record
+	lack      extract.Lack   // why no data could be taken
+	effort    effort         // on the content of the page
+	abandoned bool           // OnPage or OnAnswer was called and has not returned
+	atWall    bool           // the answer comes from a wall
+	refused   []Refused      // refused links, for Config.OnRefused
+	edges     []record.Edge  // all links, for Config.Edges
 	edgeBytes int64
 	edgesCut  bool // edges lacks links for which there was no memory
 
@@ -261,13 +264,24 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 // for another attempt, which starts after minWait or later. If the attempts are used up, the
 // completion finishes the item.
 func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
-	attempts := int(v.item.Attempts) + 1
-	if attempts <= v.rules.policy.Retries {
-		wait := max(v.rules.host.Politeness.RetryIn(attempts, random), minWait)
-		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
+	if again, left := v.retry(outcome, minWait); left {
+		return again
 	}
-	r.Attempts = attempts
+	r.Attempts = int(v.item.Attempts) + 1
 	return v.finish(outcome, r)
+}
+
+// retry returns the completion that queues the item for another attempt, if one is left.
+func (v *visited) retry(outcome frontier.Outcome, minWait time.Duration) (again frontier.Completion, left bool) {
+	attempts, polite := int(v.item.Attempts)+1, &v.rules.host.Politeness
+	if attempts > v.rules.policy.Retries {
+		return frontier.Completion{}, false
+	}
+	wait := max(polite.RetryIn(attempts, random), minWait)
+	if outcome == frontier.Handler {
+		wait = polite.BackoffIn(attempts, random)
+	}
+	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}, true
 }
 
 // localPause is the wait of a host after a request that this machine could not make.
@@ -357,6 +371,7 @@ func (v *visited) answered() frontier.Completion {
 // page extracts the links and data of a page, calls OnPage and returns the completion.
 func (v *visited) page(r *record.Record) frontier.Completion {
 	answer := v.answer
+	v.isPage = true
 	v.describe(r)
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r, visit: v}
 	links := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth) + 1}
@@ -415,7 +430,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if v.cfg.OnPage != nil {
 		page.links = &links
 		stage.Handle.Begin()
-		err := v.callOnPage(page)
+		err := v.callHandler(func() error { return v.cfg.OnPage(v.hard, page) })
 		switch {
 		case err != nil && v.hard.Err() != nil: // its context ended
 			return v.giveBack()

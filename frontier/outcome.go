@@ -24,7 +24,7 @@ const (
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
 	HostDead    Outcome = "host_dead"    // the whole host was given up
 	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
-	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
+	Handler     Outcome = "handler"      // OnPage or OnAnswer returned an error, in all attempts
 	Blocked     Outcome = "blocked"      // a wall answered, in all attempts, but the host was not blocked; the page may be alive
 )
 

@@ -111,6 +111,12 @@ func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	return p.spread(p.RetryBase, 4, attempts-1, random)
 }
 
+// BackoffIn returns how long a URL waits before its next attempt, after the program that crawls has
+// failed n ≥ 1 times to handle its answer. This is BackoffBase × 2ⁿ⁻¹, varied by Jitter, at most BackoffMax.
+func (p Policy) BackoffIn(attempts int, random func() float64) time.Duration {
+	return p.spread(p.BackoffBase, 2, attempts-1, random)
+}
+
 // spread returns base × factorⁿ, at most BackoffMax, varied by Jitter.
 func (p Policy) spread(base time.Duration, factor float64, n int, random func() float64) time.Duration {
 	d := math.Min(float64(base)*math.Pow(factor, float64(max(0, n))), float64(p.BackoffMax))
