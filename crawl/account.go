@@ -79,6 +79,7 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 		r.Seeds = &report.Seeds{Added: fed.Added, Known: fed.Seen, Refused: fed.Refused}
 	}
 	m.topHosts(r)
+	r.Errors = m.errors(stats)
 	return r
 }
 
@@ -90,6 +91,9 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		return nil, err
 	}
 	r := newReport(ses.plan.Location().String(), ses.dir, stats)
+	if r.Errors, err = ses.storedErrors(ctx, stats); err != nil {
+		return nil, err
+	}
 	r.Relays = ses.lags(ctx)
 	shared, err := ses.engine.Sharing(ctx)
 	if err != nil {
@@ -113,7 +117,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	}
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
-		r.Top, r.TopAll, r.Errors, r.NotTaken = last.Top, last.TopAll, last.Errors, last.NotTaken
+		r.Top, r.TopAll, r.NotTaken = last.Top, last.TopAll, last.NotTaken
 		r.ScriptSeeds = last.ScriptSeeds
 		r.RefusedByForm, r.FullHosts, r.Denied, r.Blocked = last.RefusedByForm, last.FullHosts, last.Denied, last.Blocked
 	}
@@ -159,7 +163,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
-	r.FullHosts = st.FullHosts
+	r.FullHosts, r.Errors = st.FullHosts, st.Errors
 	if st.Progress != nil {
 		r.LastError = st.Progress.LastError
 	}
@@ -226,6 +230,9 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	ctx = context.WithoutCancel(ctx)
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	m.readRelays(limited)
+	if err := m.shareExamples(limited); err != nil {
+		m.ses.plan.Logger.Debug("examples of errors not shared", slog.Any("err", err))
+	}
 	cancel()
 	r.Report = m.runReport(r.Stats)
 	r.Report.End = map[fetcher.End]string{

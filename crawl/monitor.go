@@ -32,6 +32,7 @@ type monitor struct {
 	relays    []report.RelayStatus // all relays, as they were read last
 	journals  []engine.Journal     // journals that Redis knows, as they were read last
 	elsewhere bool                 // another process runs the relay of Config.Events, as far as this one knows
+	shared    fetcher.Examples     // the examples of all workers; nil for an embedded crawl
 	ownRelay  *report.RelayStatus  // the newest state of the relay of Config.Events; nil if this process runs none
 
 	unsaved bool // the last report was not written, and the log says so; only run uses this field
@@ -40,6 +41,7 @@ type monitor struct {
 const (
 	sampleEvery = time.Second
 	reportEvery = time.Minute
+	shareEvery  = 10 * time.Second
 	// answerTime is how long to wait for an answer of the store.
 	answerTime = 2 * time.Second
 )
@@ -75,8 +77,12 @@ func (ses *session) wake() {
 func (m *monitor) run(ctx context.Context) {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
-	saved := m.started
+	saved, shared := m.started, m.started
 	for {
+		if now := time.Now(); now.Sub(shared) >= shareEvery {
+			_ = m.shareExamples(ctx) // the worker reports errors of the store
+			shared = now
+		}
 		if at, err := m.takeSample(ctx); err == nil && at.Sub(saved) >= reportEvery {
 			m.save(ctx)
 			saved = at
@@ -123,7 +129,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: p.LastError, Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(),
+		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(), Causes: m.errors(stats),
 		Gauges: report.Gauges{
 			Worker: p, Hosts: int(stats.Hosts), Feeding: m.ses.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),

@@ -21,8 +21,11 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress, st.NotTaken = true, &progress, ses.monitor.notTaken()
-		st.FullHosts = ses.monitor.fullHosts()
+		st.FullHosts, st.Errors = ses.monitor.fullHosts(), ses.monitor.errors(st.Stats)
 		return st, nil
+	}
+	if st.Errors, err = ses.storedErrors(ctx, st.Stats); err != nil {
+		return st, err
 	}
 	last, err := ses.lastReport()
 	if err != nil {

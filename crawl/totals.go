@@ -1,13 +1,19 @@
 package crawl
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // totalsFile is the name of the file with sums over all runs. It has the numbers that
@@ -69,7 +75,6 @@ func (m *monitor) topHosts(r *report.Report) {
 			Pages: report.HostCounts(run.Pages, topHosts), Errors: report.HostCounts(run.Errors, topHosts),
 			Waiting: report.HostCounts(run.Waiting, topHosts),
 		}
-		r.Errors = report.CauseCounts(all.ByCause, run.ByCause, topHosts)
 		r.TopAll = &report.TopHosts{
 			Pages: report.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: report.HostCountsBeside(all.Errors, run.Errors, topHosts),
 			Waiting: report.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
@@ -95,6 +100,82 @@ func (m *monitor) fullHosts() (hosts report.FullHosts) {
 		hosts = report.HostCountsBeside(all.Full, run.Full, topHosts)
 	})
 	return hosts
+}
+
+// errors returns Report.Errors of a run. In Redis, other workers have examples too: see shareExamples.
+func (m *monitor) errors(stats frontier.Stats) report.Errors {
+	m.mu.Lock()
+	examples := maps.Clone(m.shared)
+	m.mu.Unlock()
+	if examples == nil {
+		examples = m.totals().Hosts.Examples
+	}
+	return report.ErrorsOf(stats.Causes, m.ses.worker.Causes(), examples)
+}
+
+// storedErrors returns Report.Errors of a crawl that this process does not run.
+func (ses *session) storedErrors(ctx context.Context, stats frontier.Stats) (report.Errors, error) {
+	examples, err := ses.sharedExamples(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run := make(map[string]uint64)
+	if last, err := ses.lastReport(); err == nil && last != nil {
+		for _, e := range last.Errors {
+			run[e.Cause] = e.Run
+			if ses.plan.Redis == nil {
+				examples[e.Cause] = e.Examples
+			}
+		}
+	}
+	return report.ErrorsOf(stats.Causes, run, examples), nil
+}
+
+// sharedExamples returns the examples that workers have stored in Redis.
+func (ses *session) sharedExamples(ctx context.Context) (fetcher.Examples, error) {
+	notes, err := ses.engine.Notes(ctx)
+	examples := make(fetcher.Examples)
+	for _, name := range slices.Sorted(maps.Keys(notes)) {
+		var example fetcher.Example
+		cause, _, _ := strings.Cut(name, "/")
+		if json.Unmarshal([]byte(notes[name]), &example) == nil {
+			examples.Add(fetcher.Examples{cause: {example}})
+		}
+	}
+	return examples, err
+}
+
+// shareExamples stores the examples of this worker in Redis, and keeps those of all workers in m.shared. It
+// does nothing for an embedded crawl.
+func (m *monitor) shareExamples(ctx context.Context) error {
+	if m.ses.plan.Redis == nil {
+		return nil
+	}
+	examples, err := m.ses.sharedExamples(ctx)
+	if err != nil {
+		return err
+	}
+	own := fetcher.NewHostCounts()
+	m.ses.worker.Hosts(own.Merge)
+	for cause, all := range own.Examples {
+		for _, x := range all {
+			before := len(examples[cause])
+			if examples.Add(fetcher.Examples{cause: {x}}); len(examples[cause]) == before {
+				continue
+			}
+			text, err := json.Marshal(x)
+			if err == nil {
+				err = m.ses.engine.Note(ctx, fmt.Sprintf("%s/%d", cause, before+1), string(text))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	m.mu.Lock()
+	m.shared = examples
+	m.mu.Unlock()
+	return nil
 }
 
 // addCauses adds to each host the reason why its last attempt failed.

@@ -38,10 +38,11 @@ func (v *visited) handOver(done frontier.Completion) frontier.Completion {
 	case v.hard.Err() != nil: // its context ended
 		return v.giveBack()
 	}
+	r.Error = err.Error()
 	if again, left := v.retry(frontier.Handler, 0); left {
-		return again
+		return v.because(again, causeHandler, r)
 	}
 	done.Outcome, done.Links, done.Refused, done.LinkRefused, v.refused = frontier.Handler, nil, nil, nil, nil
-	r.Outcome, r.Error = string(frontier.Handler), err.Error()
-	return done
+	r.Outcome = string(frontier.Handler)
+	return v.because(done, causeHandler, r)
 }

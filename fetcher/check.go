@@ -102,7 +102,7 @@ func (h *holding) stepCheck(stop context.Context, item frontier.Item) (rest time
 	raw, _ := frontier.Checked(item.URL)
 	url, err := h.cfg.Canon.Parse(raw)
 	if err != nil {
-		return 0, h.conclude(1, frontier.CheckUnknown, err.Error())
+		return 0, h.conclude(1, frontier.CheckUnknown, "", err.Error())
 	}
 	k := check{holding: h, stop: stop, begun: time.Now()}
 	outcome, err := k.run(url)

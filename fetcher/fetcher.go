@@ -296,7 +296,7 @@ func New(config Config) (*Crawl, error) {
 		documentTime: DocumentTime,
 		dearTime:     dearTime,
 	}
-	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)
+	c.tally.hosts, c.tally.outcomes, c.tally.causes = NewHostCounts(), make(map[frontier.Outcome]uint64), make(map[string]uint64)
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
 	}

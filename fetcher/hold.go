@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
@@ -59,7 +60,8 @@ type holding struct {
 	slot        *gate                    // the gate of the host's slot; nil while the host has none
 	parked      bool                     // waits for the host's delay, or has ended
 	stalled     int                      // completions that wait while the store is unavailable
-	walled      []frontier.Completion    // of URLs that walls have refused; see keepWalled
+	walled      []walledVisit            // of URLs that walls have refused; see keepWalled
+	exhausted   bool                     // see moreBehindWall
 	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
@@ -151,20 +153,18 @@ const maxDeferred = 256
 // ends, run must be called again. An error comes from the store or the archive, and
 // ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
-	for h.next(stop) {
-		rest, err := h.step(stop)
-		if rest > 0 {
-			return rest, nil
+	for more := true; more; more = err == nil && h.moreBehindWall() {
+		for err == nil && h.next(stop) {
+			if rest, err = h.step(stop); rest > 0 {
+				return rest, nil
+			}
 		}
-		if err != nil {
-			break
-		}
+		h.takePrefetched(true) // from here on the only calls to the store are completions
+		h.mu.Lock()
+		h.closing = true
+		h.mu.Unlock()
+		h.visits.Wait()
 	}
-	h.takePrefetched(true) // from here on the only calls to the store are completions
-	h.mu.Lock()
-	h.closing = true
-	h.mu.Unlock()
-	h.visits.Wait()
 	h.settleWalled()
 	h.endLease()
 	h.release()
@@ -237,20 +237,20 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		if cause := h.lastCause(); cause != "" {
 			why += ": " + cause
 		}
-		return 0, h.concludeAll(frontier.HostDead, why)
+		return 0, h.concludeAll(frontier.HostDead, causeHostDead, why)
 	}
 	if h.probes() {
 		return 0, errStop
 	}
 	if item.Deliveries >= frontier.MaxDeliveries {
-		return 0, h.conclude(1, frontier.WorkerLost, "its workers died over it")
+		return 0, h.conclude(1, frontier.WorkerLost, causeWorker, "its workers died over it")
 	}
 	if frontier.IsCheck(item.URL) {
 		return h.stepCheck(stop, item)
 	}
 	url, err := h.cfg.Canon.Parse(item.URL)
 	if err != nil {
-		return 0, h.conclude(1, frontier.Network, err.Error())
+		return 0, h.conclude(1, frontier.Network, get.CauseOther, err.Error())
 	}
 	unruled := false // the origin's robots.txt must be requested first
 	if !h.present().host.IgnoreRobots {
@@ -260,7 +260,7 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		case robots.Wait:
 			return 0, h.robotsOut(url.Origin())
 		case robots.Disallow:
-			return 0, h.conclude(1, frontier.Robots, "robots.txt: "+rule)
+			return 0, h.conclude(1, frontier.Robots, "", "robots.txt: "+rule)
 		default:
 			h.cleared = item.Fingerprint
 		}
@@ -321,10 +321,10 @@ func notDead(err error) error {
 }
 
 // conclude finishes the first n pending items without a request.
-func (h *holding) conclude(n int, outcome frontier.Outcome, why string) error {
+func (h *holding) conclude(n int, outcome frontier.Outcome, cause, why string) error {
 	done := make([]frontier.Completion, 0, n)
 	for _, item := range h.pending[:n] {
-		done = append(done, h.conclusion(item, outcome, why))
+		done = append(done, h.conclusion(item, outcome, cause, why))
 	}
 	h.pending = h.pending[n:]
 	h.complete(done, false)
@@ -332,9 +332,9 @@ func (h *holding) conclude(n int, outcome frontier.Outcome, why string) error {
 }
 
 // concludeAll finishes every item of the lease without a request.
-func (h *holding) concludeAll(outcome frontier.Outcome, why string) error {
+func (h *holding) concludeAll(outcome frontier.Outcome, cause, why string) error {
 	h.full = true // to request the rest of the host's queue too
 	h.pending = append(h.pending, h.deferred...)
 	h.deferred = nil
-	return h.conclude(len(h.pending), outcome, why)
+	return h.conclude(len(h.pending), outcome, cause, why)
 }

@@ -68,9 +68,9 @@ func (h *holding) robotsOut(origin string) error {
 	h.mu.Unlock()
 	switch given := failures > h.cfg.Policy().Retries && !due; {
 	case given && !isWall(cause):
-		return h.conclude(1, frontier.Network, robotsFault(failures, cause))
+		return h.conclude(1, frontier.Network, causeRobots, robotsFault(failures, cause))
 	case given && walls == 0: // otherwise the host will be blocked, unless its pages come
-		return h.conclude(1, frontier.Blocked, robotsFault(failures, cause))
+		return h.conclude(1, frontier.Blocked, causeRobots, robotsFault(failures, cause))
 	}
 	h.deferred = append(h.deferred, h.pending[0])
 	h.pending = h.pending[1:]
@@ -130,7 +130,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 	origin := url.Origin()
 	target, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {
-		return h.conclude(1, frontier.Network, err.Error())
+		return h.conclude(1, frontier.Network, get.CauseOther, err.Error())
 	}
 	patience := maxPark
 	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
@@ -308,9 +308,9 @@ func (h *holding) robotsFailed(origin string, err error) error {
 		h.awaitMachine(err)
 		return nil
 	case fault.Outcome == frontier.Address:
-		return h.concludeOrigin(origin, frontier.Address, err.Error())
+		return h.concludeOrigin(origin, frontier.Address, "", err.Error())
 	case fault.Lasting:
-		return h.concludeOrigin(origin, fault.Outcome, h.noteLasting("robots.txt: "+causeOf(err)))
+		return h.concludeOrigin(origin, fault.Outcome, get.Cause(err), h.noteLasting("robots.txt: "+causeOf(err)))
 	}
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -326,7 +326,7 @@ func (h *holding) robotsFailed(origin string, err error) error {
 }
 
 // concludeOrigin finishes the pending items of an origin without a request.
-func (h *holding) concludeOrigin(origin string, outcome frontier.Outcome, why string) error {
+func (h *holding) concludeOrigin(origin string, outcome frontier.Outcome, cause, why string) error {
 	of := func(item frontier.Item) bool { return strings.HasPrefix(item.URL, origin+"/") }
 	var theirs, others []frontier.Item
 	for _, item := range h.pending {
@@ -337,5 +337,5 @@ func (h *holding) concludeOrigin(origin string, outcome frontier.Outcome, why st
 		}
 	}
 	h.pending = append(theirs, others...)
-	return h.conclude(len(theirs), outcome, why)
+	return h.conclude(len(theirs), outcome, cause, why)
 }

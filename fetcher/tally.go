@@ -35,7 +35,8 @@ type tally struct {
 	mu       sync.Mutex
 	hosts    HostCounts
 	outcomes map[frontier.Outcome]uint64
-	last     *LastError // nil means that no attempt has failed
+	causes   map[string]uint64 // of completions that the store has accepted
+	last     *LastError        // nil means that no attempt has failed
 	byForm   map[frontier.Reason]Refused
 
 	scriptSeeds ScriptSeeds
@@ -81,29 +82,58 @@ func (c *Crawl) ScriptSeeds() ScriptSeeds {
 // only the most frequent keys.
 const (
 	hostsCounted  = 1000
-	causesCounted = 100
+	causesCounted = 100 // reasons of HostCounts.NotTaken
 )
 
 // HostCounts are bounded sketches of the hosts with the most answers, errors and
-// waits, and of the most frequent causes of errors, and of the
-// reasons why the data of pages was not taken.
+// waits, and of the reasons why the data of pages was not taken.
 type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
-	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the last part of the error's text, such as "connection refused"
 	// NotTaken counts the finished pages whose data was not taken, by record.Record.NotTaken.
 	NotTaken *topk.Sketch `json:"not_taken"`
 	Full     *topk.Sketch `json:"full"` // URLs that the store refused with frontier.ReasonHostLimit
 
 	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
+
+	Examples Examples `json:"examples"`
+}
+
+// Examples are the first failures for each frontier.Completion.Cause, at most three, of different URLs.
+type Examples map[string][]Example
+
+// Example is a failure.
+type Example struct {
+	Time  time.Time `json:"time"`
+	URL   string    `json:"url"`
+	Error string    `json:"error"`
+}
+
+// Add adds the examples of other.
+func (e Examples) Add(other Examples) {
+	const most = 3
+	for cause, examples := range other {
+		for _, x := range examples {
+			if len(e[cause]) < most && !slices.ContainsFunc(e[cause], func(has Example) bool { return has.URL == x.URL }) {
+				e[cause] = append(e[cause], x)
+			}
+		}
+	}
+}
+
+// addExample keeps a failure as an example.
+func (t *tally) addExample(cause string, example Example) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hosts.Examples.Add(Examples{cause: {example}})
 }
 
 // NewHostCounts returns empty counts, into which others can be merged.
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
-		ByCause: topk.New(causesCounted), NotTaken: topk.New(causesCounted), Full: topk.New(hostsCounted), Causes: make(map[string]string),
+		NotTaken: topk.New(causesCounted), Full: topk.New(hostsCounted), Causes: make(map[string]string), Examples: make(Examples),
 	}
 }
 
@@ -130,7 +160,6 @@ func (t *tally) failed(host, cause string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = &LastError{Time: time.Now().UTC(), Host: host, Error: cause}
-	t.hosts.ByCause.Add(kindOf(cause), 1)
 	if host == "" {
 		return
 	}
@@ -147,7 +176,7 @@ func clip(cause string) string {
 // Merge adds the counts of other. It skips the sketches that are nil in other.
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
-		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},
+		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting},
 		{c.NotTaken, other.NotTaken}, {c.Full, other.Full},
 	} {
 		if pair[1] != nil {
@@ -157,6 +186,7 @@ func (c *HostCounts) Merge(other HostCounts) {
 	for host, cause := range other.Causes {
 		c.noteCause(host, cause)
 	}
+	c.Examples.Add(other.Examples)
 }
 
 // noteCause stores why the last attempt at a host failed, for up to hostsCounted hosts.
@@ -168,14 +198,6 @@ func (c *HostCounts) noteCause(host, cause string) {
 		}
 	}
 	c.Causes[host] = cause
-}
-
-// kindOf returns the last part of an error's text. This part is the same for all hosts,
-// because the parts before it name the host, its address or the step.
-func kindOf(cause string) string {
-	const most = 100
-	kind := cause[strings.LastIndex(cause, ": ")+1:]
-	return strings.ToValidUTF8(strings.TrimSpace(kind[:min(len(kind), most)]), "?")
 }
 
 // count adds n to a host in one of the sketches of t.hosts.
@@ -214,6 +236,9 @@ func (t *tally) finish(done []frontier.Completion) {
 		if done[i].Disposition == frontier.Finish {
 			t.outcomes[done[i].Outcome]++
 		}
+		if done[i].Cause != "" {
+			t.causes[done[i].Cause]++
+		}
 	}
 }
 
@@ -222,6 +247,13 @@ func (c *Crawl) Outcomes() map[frontier.Outcome]uint64 {
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()
 	return maps.Clone(c.tally.outcomes)
+}
+
+// Causes counts the failures in this worker's completions, by frontier.Completion.Cause.
+func (c *Crawl) Causes() map[string]uint64 {
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
+	return maps.Clone(c.tally.causes)
 }
 
 // Hosts calls the function read with the worker's sketches. The function must

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -250,25 +251,35 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 	return c
 }
 
-// conclusion returns the completion of an item that is finished without a request.
-func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why string) frontier.Completion {
+// conclusion returns the completion of an item that is finished without a request. If it has failed, the
+// argument cause is its frontier.Completion.Cause.
+func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, cause, why string) frontier.Completion {
 	r := h.newRecord(item, time.Now())
 	r.Error = why
 	if frontier.IsCheck(item.URL) {
 		outcome = frontier.CheckUnknown
 	}
-	return h.finished(item, outcome, r)
+	return h.because(h.finished(item, outcome, r), cause, r)
+}
+
+// because sets the cause of a completion, unless its item is Done, and keeps it as an example.
+func (h *holding) because(done frontier.Completion, cause string, r *record.Record) frontier.Completion {
+	if done.Disposition == frontier.Retry || done.Disposition == frontier.Finish && done.Outcome.State() == frontier.Failed {
+		done.Cause = cause
+		h.tally.addExample(cause, Example{Time: time.Now().UTC(), URL: r.URL, Error: clip(r.Error)})
+	}
+	return done
 }
 
 // again returns the completion after an attempt that failed. The completion queues the item
 // for another attempt, which starts after minWait or later. If the attempts are used up, the
-// completion finishes the item.
-func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
+// completion finishes the item. The argument cause is why the attempt failed.
+func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, cause string, r *record.Record) frontier.Completion {
 	if again, left := v.retry(outcome, minWait); left {
-		return again
+		return v.because(again, cause, r)
 	}
 	r.Attempts = int(v.item.Attempts) + 1
-	return v.finish(outcome, r)
+	return v.because(v.finish(outcome, r), cause, r)
 }
 
 // retry returns the completion that queues the item for another attempt, if one is left.
@@ -316,14 +327,24 @@ func (v *visited) failed(err error) frontier.Completion {
 		// The request counts as an attempt even if the server closed a kept connection.
 		// Otherwise, if the server does so at each request, the URL would be tried for ever.
 		v.tally.failed(v.item.Host, causeOf(err))
-		return v.again(fault.Outcome, 0, r)
+		return v.again(fault.Outcome, 0, get.Cause(err), r)
 	}
 	r.Attempts++
 	if fault.Lasting {
 		v.noteLasting(causeOf(err))
 	}
-	return v.finish(fault.Outcome, r)
+	return v.because(v.finish(fault.Outcome, r), get.Cause(err), r)
 }
+
+// Causes of failures (frontier.Completion.Cause), besides those of get.Cause, "status_" with a status, and
+// "blocked_" with the reason of a wall.
+const (
+	causeCut      = "cut"         // the body ended early
+	causeHandler  = "handler"     // OnPage returned an error, or the work on the page took too long
+	causeRobots   = "robots_txt"  // it cannot be fetched
+	causeHostDead = "host_dead"   // the host was given up
+	causeWorker   = "worker_lost" // its workers died over it
+)
 
 // earlyEnd begins the error of a record whose body ended early.
 const earlyEnd = "the body ends early: "
@@ -345,7 +366,7 @@ func (v *visited) answered() frontier.Completion {
 	if retry {
 		r.Error = "status " + statusText(answer.Status)
 		v.tally.failed(v.item.Host, r.Error)
-		return v.again(outcome, min(answer.RetryAfter, v.rules.host.Politeness.MaxRetryAfter), r)
+		return v.again(outcome, min(answer.RetryAfter, v.rules.host.Politeness.MaxRetryAfter), fmt.Sprintf("status_%d", answer.Status), r)
 	}
 	if answer.Damage != nil {
 		r.Error = answer.Damage.Error()
@@ -354,7 +375,7 @@ func (v *visited) answered() frontier.Completion {
 		r.Error = earlyEnd + answer.Cut.Error()
 		if v.item.Attempts == 0 && v.rules.policy.Retries > 0 {
 			v.tally.failed(v.item.Host, earlyEnd+causeOf(answer.Cut))
-			return v.again(frontier.Network, 0, r)
+			return v.again(frontier.Network, 0, causeCut, r)
 		}
 	}
 	switch {
@@ -436,13 +457,13 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 			return v.giveBack()
 		case err != nil:
 			r.Error = err.Error()
-			return v.again(frontier.Handler, 0, r)
+			return v.again(frontier.Handler, 0, causeHandler, r)
 		}
 	}
 	if links.err != nil {
 		return v.giveBackAfter(links.err)
 	}
-	return early.countIn(v.finishedWith(&links, outcome, r))
+	return early.countIn(v.because(v.finishedWith(&links, outcome, r), causeHandler, r))
 }
 
 // describe fills in the fields of the record that describe the body of the answer.

@@ -17,8 +17,8 @@ import (
 //
 //	the host is blocked (politeness.Host.Walled)   the URL goes back unchanged, as all others
 //	the host has had no answer but those of walls  the same: soon the host is blocked, or a page comes
-//	the last answer is that of a wall, and the     the same: the next lease shows whether the wall is
-//	host has more URLs; or the run stops           before all of them
+//	the last answer is that of a wall, and the     the same: the next lease shows what the wall refuses
+//	host may have more URLs; or the run stops
 //	otherwise                                      an attempt is used up; the last one decides: Blocked
 //
 // A blocked host is not due until its back-off ends. Then it gets one request for a page, whose answer
@@ -61,18 +61,42 @@ func (v *visited) walled(wall get.Wall, r *record.Record) frontier.Completion {
 	r.Error = wall.String()
 	v.atWall = true
 	v.tally.failed(v.item.Host, r.Error)
-	return v.again(frontier.Blocked, 0, r)
+	return v.again(frontier.Blocked, 0, "blocked_"+string(wall.Reason), r)
 }
 
 // keepWalled keeps the completion of a URL that a wall has refused until the lease ends. It returns false
 // if there are too many.
-func (h *holding) keepWalled(done frontier.Completion) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.walled) >= maxWalled {
+func (v *visited) keepWalled(done frontier.Completion) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.holding.walled) >= maxWalled {
 		return false
 	}
-	h.walled = append(h.walled, done)
+	v.holding.walled = append(v.holding.walled, walledVisit{v, done})
+	return true
+}
+
+// walledVisit is a visit that has ended at a wall, and its completion if an attempt is used up.
+type walledVisit struct {
+	visit *visited
+	done  frontier.Completion
+}
+
+// moreBehindWall is called when no visit is under way, and no item is pending. If the last answer is that
+// of a wall, and the host is not blocked, it requests more items, so that they show what the wall refuses.
+// It returns false if nothing more must be done under this lease.
+func (h *holding) moreBehindWall() bool {
+	received := h.received
+	h.mu.Lock()
+	if h.exhausted || len(h.walled) == 0 || h.host.Blocked() || !h.host.LastWall() || time.Since(h.since) >= h.lease.TTL {
+		h.mu.Unlock()
+		return false
+	}
+	h.closing = false
+	h.mu.Unlock()
+	h.prefetch(h.stopping)
+	h.takePrefetched(true)
+	h.exhausted = h.received == received
 	return true
 }
 
@@ -81,19 +105,21 @@ func (h *holding) keepWalled(done frontier.Completion) bool {
 func (h *holding) settleWalled() {
 	h.mu.Lock()
 	walled := h.walled
-	if h.host.Blocked() || h.host.OnlyWalls() || h.full && h.host.LastWall() || h.stopping.Err() != nil {
+	undecided := h.host.LastWall() && !h.exhausted
+	if h.host.Blocked() || h.host.OnlyWalls() || undecided || h.stopping.Err() != nil {
 		walled = nil
 	}
 	h.mu.Unlock()
 	if len(walled) == 0 || h.isOver() {
 		return
 	}
-	for i := range walled {
-		if walled[i].Disposition == frontier.Finish {
+	completions := make([]frontier.Completion, len(walled))
+	for i, w := range walled {
+		if completions[i] = w.visit.handOver(w.done); completions[i].Disposition == frontier.Finish {
 			h.tally.finished.Add(1)
 		}
 	}
-	h.complete(walled, false)
+	h.complete(completions, false)
 }
 
 // probes reports whether the host is blocked, and a request finds out whether it still is.

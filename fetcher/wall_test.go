@@ -15,8 +15,10 @@ import (
 )
 
 // challenge is the answer of a wall.
-func challenge() reply {
-	return reply{status: 403, header: map[string]string{"Cf-Mitigated": "challenge"}, body: "<title>Just a moment...</title>"}
+func challenge() reply { return challenged(403) }
+
+func challenged(status int) reply {
+	return reply{status: status, header: map[string]string{"Cf-Mitigated": "challenge"}, body: "<title>Just a moment...</title>"}
 }
 
 // onlyBlocked implements fetcher.Config.OnlyBlocked for the store of the world.
@@ -45,15 +47,21 @@ func (w *wire) requests(host string) (at []time.Time) {
 }
 
 // TestWallIsNotADeadPage: a host that a wall blocks after 50 pages, beside one with 50 pages that are
-// really forbidden. The wall uses up no attempt, and is asked after 10 min, 1 h and 6 h. When it has fallen,
+// really forbidden. The wall uses up no attempt, and is asked after 10 min and 1 h. When it has fallen,
 // every page is fetched.
 func TestWallIsNotADeadPage(t *testing.T) {
 	t.Parallel()
-	for _, atOnce := range []int{1, 4} {
-		t.Run(fmt.Sprintf("%d at once", atOnce), func(t *testing.T) {
+	late := challenge() // four requests are under way at once
+	late.wait = 10 * time.Second
+	for _, test := range []struct {
+		atOnce, before int // requests at once, and before the wall comes
+		wall           reply
+	}{{1, 51, challenge()}, {4, 51, challenge()}, {1, 58, challenge()}, {1, 59, challenge()}, {1, 60, challenge()}, {1, 50, challenged(429)}, {4, 51, late}} {
+		atOnce, before := test.atOnce, test.before
+		t.Run(fmt.Sprintf("%d at once, %d before, status %d, %v", atOnce, before, test.wall.status, test.wall.wait), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				served, fallen := 0, time.Now().Add(8*time.Hour)
+				served, fallen := 0, time.Now().Add(40*time.Minute)
 				wire := &wire{}
 				wire.answer = func(r *http.Request, url string, _ int) (reply, bool) {
 					switch {
@@ -66,17 +74,17 @@ func TestWallIsNotADeadPage(t *testing.T) {
 					case r.URL.Hostname() == "wall.test":
 						wire.mu.Lock()
 						served++
-						walled := served > 50 && time.Now().Before(fallen)
+						walled := served > before && time.Now().Before(fallen)
 						wire.mu.Unlock()
 						if walled {
-							return challenge(), true
+							return test.wall, true
 						}
 					}
 					return reply{}, true
 				}
 				w := newWorld(t, wire)
 				cfg := w.config()
-				cfg.HostConcurrency = atOnce
+				cfg.HostConcurrency, cfg.Politeness.LatencyFactor = atOnce, 0
 				w.crawl(cfg, "http://wall.test/start", "http://real.test/start")
 				outcomes := map[string]map[string]int{"wall.test": {}, "real.test": {}}
 				for _, r := range w.sink.records {
@@ -89,11 +97,11 @@ func TestWallIsNotADeadPage(t *testing.T) {
 					t.Errorf("outcomes %v, want 101 pages of wall.test, and real.test refused", outcomes)
 				}
 				at := wire.requests("wall.test")
-				begun := slices.IndexFunc(at[1:], func(next time.Time) bool { return next.Sub(at[slices.Index(at, next)-1]) > time.Minute })
-				if most := 51 + 5 + atOnce; begun+1 < 51+5 || begun+1 > most {
-					t.Fatalf("the first long pause came after %d requests, want 56 to %d", begun+1, most)
+				begun := slices.IndexFunc(at[1:], func(next time.Time) bool { return next.Sub(at[slices.Index(at, next)-1]) > 5*time.Minute })
+				if most := before + 5 + atOnce; begun+1 < before+5 || begun+1 > most {
+					t.Fatalf("the first long pause came after %d requests, want %d to %d", begun+1, before+5, most)
 				}
-				for i, pause := range []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour} {
+				for i, pause := range []time.Duration{10 * time.Minute, time.Hour} {
 					before, next := at[begun+i], at[begun+i+1]
 					if got := next.Sub(before); got < pause || got > pause+time.Minute {
 						t.Errorf("pause %d of the blocked host is %v, want %v", i, got, pause)
@@ -104,28 +112,34 @@ func TestWallIsNotADeadPage(t *testing.T) {
 	}
 }
 
-// TestWallOfOnePage: a page for which a server demands money does not block a host with other pages. Its
-// attempts are used up.
+// TestWallOfOnePage: a page for which a server demands money, also if it is the last one, does not block a
+// host with other pages. Its attempts are used up.
 func TestWallOfOnePage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
-			if strings.HasSuffix(url, "/start") {
-				return links(numbered("a.test", 20)...), true
+	for _, path := range []string{"/7", "/19"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+				if strings.HasSuffix(url, "/start") {
+					return links(numbered("a.test", 20)...), true
+				}
+				return status(http.StatusPaymentRequired), strings.HasSuffix(url, path)
+			}})
+			cfg := w.config()
+			cfg.OnlyBlocked = w.onlyBlocked
+			w.crawl(cfg, "http://a.test/start")
+			r := w.sink.recordOf(t, "http://a.test"+path)
+			if want := "wall: payment (status 402)"; r.Outcome != "blocked" || r.Error != want || r.Attempts != 4 || r.Status != 402 {
+				t.Errorf("outcome %s, %q, status %d after %d attempts, want blocked, %q, 402, 4", r.Outcome, r.Error, r.Status, r.Attempts, want)
 			}
-			return status(http.StatusPaymentRequired), strings.HasSuffix(url, "/7")
-		}})
-		cfg := w.config()
-		cfg.OnlyBlocked = w.onlyBlocked
-		w.crawl(cfg, "http://a.test/start")
-		r := w.sink.recordOf(t, "http://a.test/7")
-		if want := "wall: payment (status 402)"; r.Outcome != "blocked" || r.Error != want || r.Attempts != 4 || r.Status != 402 {
-			t.Errorf("outcome %s, %q, status %d after %d attempts, want blocked, %q, 402, 4", r.Outcome, r.Error, r.Status, r.Attempts, want)
-		}
-		if stats := w.stats(); stats.Done != 20 || stats.Failed != 1 || stats.Pages != 20 {
-			t.Errorf("%d done, %d failed, %d pages, want 20, 1 and 20: a wall is no page", stats.Done, stats.Failed, stats.Pages)
-		}
-	})
+			stats := w.stats()
+			if stats.Done != 20 || stats.Failed != 1 || stats.Pages != 20 {
+				t.Errorf("%d done, %d failed, %d pages, want 20, 1 and 20: a wall is no page", stats.Done, stats.Failed, stats.Pages)
+			}
+			if stats.Causes["blocked_payment"] != 4 || len(stats.Causes) != 1 {
+				t.Errorf("causes %v, want blocked_payment four times", stats.Causes)
+			}
+		})
+	}
 }
 
 // TestOnlyBlockedHosts: a crawl ends when only blocked hosts have URLs. These stay queued, without an

@@ -233,12 +233,15 @@ const (
 type Completion struct {
 	Item        bloomstore.Fingerprint
 	Disposition Disposition
-	Outcome     Outcome       // with Finish
-	Status      int           // HTTP status; 0 for none
-	Page        bool          // with Finish: the answer counts towards MaxPages
-	RetryIn     time.Duration // with Retry
-	Links       []Offer       // outlinks that the rules of the worker accepted
-	Refused     []Refusal     // counts of the outlinks that the rules refused
+	Outcome     Outcome // with Finish
+	Status      int     // HTTP status; 0 for none
+	// Cause is why an attempt failed, or why an item has failed without one, as a word of a short list. Stats.Causes
+	// counts it. It is empty with GiveBack and for an item that is Done.
+	Cause   string
+	Page    bool          // with Finish: the answer counts towards MaxPages
+	RetryIn time.Duration // with Retry
+	Links   []Offer       // outlinks that the rules of the worker accepted
+	Refused []Refusal     // counts of the outlinks that the rules refused
 	// Bytes is about how much memory the completion holds, with its links and what Record
 	// writes. A store uses it to bound what it commits at once. It is optional.
 	Bytes int64

@@ -49,10 +49,11 @@ func (b Books) Balance() error {
 type Stats struct {
 	Books
 	Checks   Checks             `json:"checks,omitzero"`
-	Pages    uint64             `json:"pages"`    // completions with Page
-	Retries  uint64             `json:"retries"`  // completions with Disposition Retry
-	Records  uint64             `json:"records"`  // records written
-	Outcomes map[Outcome]uint64 `json:"outcomes"` // finished items by outcome, all rounds
+	Pages    uint64             `json:"pages"`            // completions with Page
+	Retries  uint64             `json:"retries"`          // completions with Disposition Retry
+	Records  uint64             `json:"records"`          // records written
+	Outcomes map[Outcome]uint64 `json:"outcomes"`         // finished items by outcome, all rounds
+	Causes   map[string]uint64  `json:"causes,omitempty"` // completions by Completion.Cause
 	// Repeats counts the finished items in Outcomes whose round is above 0. If it is 0, each item is
 	// counted once.
 	Repeats uint64      `json:"repeats,omitempty"`

@@ -106,6 +106,7 @@ var (
 	urls         = gauge("urls", "URLs that were added, by where they are", "state")
 	delayed      = gauge("urls_delayed", "queued URLs that wait for another try")
 	outcomes     = counter("outcomes_total", "final answers, of all rounds", "outcome")
+	causes       = counter("errors_total", "attempts that failed, and URLs that failed without one", "cause")
 	pages        = counter("pages_total", "answers that count against --max-pages")
 	retries      = counter("retries_total", "URLs queued again after an attempt that failed")
 	records      = counter("records_total", "records written")
@@ -197,6 +198,9 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 	}
 	for outcome, n := range stats.Outcomes {
 		send(outcomes, float64(n), string(outcome))
+	}
+	for cause, n := range stats.Causes {
+		send(causes, float64(n), cause)
 	}
 	for verdict, n := range map[string]uint64{
 		"new": stats.Shadow.New, "lost": stats.Shadow.Lost, "forgotten": stats.Shadow.Forgotten,

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,9 +63,9 @@ type Report struct {
 	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
 	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
 	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with the part of this run
-	// Errors are the failed attempts of the whole crawl by cause, with the part of this
-	// run.
-	Errors []CauseCount `json:"errors_by_cause,omitempty"`
+	// Errors are the failures of the whole crawl by frontier.Completion.Cause, most frequent first, with the part
+	// of this run and examples.
+	Errors Errors `json:"errors_by_cause,omitempty"`
 	// NotTaken counts the finished pages of the whole crawl whose fields and text were not
 	// taken, by the reason that their records have.
 	NotTaken []CauseCount `json:"not_taken,omitempty"`
@@ -246,13 +249,60 @@ type HostCount struct {
 	Cause string `json:"cause,omitempty"`    // for errors, the cause of the last one
 }
 
-// CauseCount counts attempts that failed for one cause. The count is from a sketch, as
+// CauseCount counts pages for one cause. The count is from a sketch, as
 // the counts in TopHosts are.
 type CauseCount struct {
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
 	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count
+}
+
+// Errors are failures by cause.
+type Errors []ErrorCount
+
+// ErrorCount counts the failures for one cause.
+type ErrorCount struct {
+	Cause    string            `json:"cause"`
+	Count    uint64            `json:"count"`
+	Run      uint64            `json:"this_run,omitempty"` // this run's part of Count
+	Examples []fetcher.Example `json:"examples,omitempty"` // at most three
+}
+
+// ErrorsOf returns the failures that whole counts, with their part in run.
+func ErrorsOf(whole, run map[string]uint64, examples fetcher.Examples) (errors Errors) {
+	for cause, n := range whole {
+		errors = append(errors, ErrorCount{cause, n, run[cause], examples[cause]})
+	}
+	slices.SortFunc(errors, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Cause, b.Cause))
+	})
+	return errors
+}
+
+// String returns the causes with their counts in a line.
+func (e Errors) String() string {
+	counts := make(map[string]uint64)
+	for _, c := range e {
+		counts[c.Cause] = c.Count
+	}
+	return breakdown(counts)
+}
+
+// WriteExamples prints each cause with its examples.
+func (e Errors) WriteExamples(w io.Writer) error {
+	for _, c := range e {
+		_, err := fmt.Fprintf(w, "  %s: %s, %s in this run\n", c.Cause, human.Commas(c.Count), human.Commas(c.Run))
+		for _, x := range c.Examples {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "    %s %s: %s\n", x.Time.UTC().Format(time.RFC3339), human.Printable(x.URL), human.Printable(x.Error))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CauseCounts returns the n most frequent causes of the whole crawl, each with its count

@@ -49,7 +49,7 @@ func fullReport() *Report {
 			Errors: []HostCount{{Host: "evil\x1b[2J.test", Count: 1}},
 		},
 		NotTaken: []CauseCount{{Cause: "too_slow", Count: 1_200, Run: 200}, {Cause: "too_deep", Count: 34}},
-		Errors:   []CauseCount{{Cause: "connection refused", Count: 3_900, Run: 3_000}, {Cause: "status 503 \x1b]0;", Count: 12, Over: 1}},
+		Errors:   Errors{{"refused", 3_900, 3_000, []fetcher.Example{{Time: epoch, URL: "http://a.example/\x1b]0;", Error: "connection refused"}}}, {Cause: "status_503", Count: 12}},
 		TopAll: &TopHosts{
 			Pages:   []HostCount{{Host: "www.example.org", Count: 123_456}, {Host: "b.test", Count: 110_011, Over: 12, Run: 99_999}},
 			Errors:  []HostCount{{Host: "flaky.test", Count: 4_000, Cause: "status 503 Service Unavailable"}, {Host: "evil\x1b[2J.test", Count: 1, Run: 1}},

@@ -34,6 +34,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", human.Commas(s.Added), human.Commas(s.Known), human.Commas(s.Refused)))
 	}
 	r.writeBooks(&b)
+	fact(&b, "errors", r.Errors.String())
 	fact(&b, "no data", notTakenInLine(r.NotTaken))
 	if r.Exact != nil {
 		r.Exact.write(&b, r.FPR)
@@ -70,11 +71,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	var b strings.Builder
 	writeLimits(&b, r.Limits)
-	var causes []HostCount
-	for _, c := range r.Errors {
-		causes = append(causes, HostCount{Host: c.Cause, Count: c.Count, Over: c.Over, Run: c.Run})
+	if len(r.Errors) > 0 {
+		b.WriteString("\nErrors by cause\n")
+		_ = r.Errors.WriteExamples(&b) // a strings.Builder returns no error
 	}
-	writeHosts(&b, "Errors by cause", causes, human.Commas)
 	if t := r.TopAll; t != nil {
 		writeHosts(&b, "Hosts with the most pages", t.Pages, human.Commas)
 		writeHosts(&b, "Hosts with the most errors", t.Errors, human.Commas)

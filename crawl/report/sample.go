@@ -36,6 +36,7 @@ type Sample struct {
 	Found, Added, Seen, Refused uint64
 
 	FullHosts FullHosts // as in Report
+	Causes    Errors    // as Errors in Report, with examples
 
 	MaxPages uint64    // 0 means no limit
 	Deadline time.Time // end of --max-time; zero means none

@@ -17,7 +17,8 @@ type Status struct {
 	Relays   []RelayStatus     `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 
-	FullHosts FullHosts `json:"full_hosts,omitempty"` // as in Report
+	FullHosts FullHosts `json:"full_hosts,omitempty"`      // as in Report
+	Errors    Errors    `json:"errors_by_cause,omitempty"` // as in Report
 }
 
 // Sharing lists the workers of a crawl in Redis.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"syscall"
 
@@ -129,6 +130,54 @@ func isExhausted(err error) bool {
 	}
 	to, ok := op.Addr.(*net.TCPAddr)
 	return ok && to.IP.To4() != nil
+}
+
+// Causes of errors of Get, for frontier.Completion.Cause.
+const (
+	CauseName        = "name_not_found" // a name server says that the name has no address
+	CauseNameServer  = "name_server"    // no answer about the name
+	CauseRefused     = "refused"        // nothing listens on the port
+	CauseUnreachable = "unreachable"    // no route to the host or its network
+	CauseCertificate = "certificate"    // it is not valid
+	CauseTLS         = "tls"
+	CauseTimeout     = "timeout"
+	CauseReset       = "reset" // the connection ended before the answer, or within it
+	CauseTooLarge    = "too_large"
+	CauseNotHTTP     = "not_http" // what arrived is no answer of HTTP/1.1
+	CauseOther       = "other"
+)
+
+// Cause returns the cause of an error of Get.
+func Cause(err error) string {
+	name, _ := errors.AsType[*net.DNSError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	_, length := errors.AsType[headerTooLong](err)
+	switch {
+	case name != nil && name.IsNotFound:
+		return CauseName
+	case errors.Is(err, resolve.ErrServer), name != nil:
+		return CauseNameServer
+	case untrusted:
+		return CauseCertificate
+	case plain, alert:
+		return CauseTLS
+	case IsTimeout(err):
+		return CauseTimeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return CauseRefused
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return CauseUnreachable
+	case length:
+		return CauseTooLarge
+	case errors.Is(err, ErrHTTP2Only), errors.Is(err, ErrNotHTTP), errors.Is(err, ErrDiscarded):
+		return CauseNotHTTP
+	case errors.Is(err, ErrStale), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF):
+		return CauseReset
+	}
+	return CauseOther
 }
 
 // Outcome returns the meaning of the answer: the outcome of the URL if it is not tried

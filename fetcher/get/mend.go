@@ -202,7 +202,7 @@ func (m *mending) takeHead(b []byte) (rest []byte) {
 	}
 	size := m.headEnd(before)
 	if m.heads+int64(len(m.head)) > m.maxHead && (size == 0 || m.heads+int64(size) > m.maxHead) {
-		m.after = fmt.Errorf("the header is longer than %d bytes", m.maxHead)
+		m.after = headerTooLong(m.maxHead)
 		return nil
 	}
 	if size == 0 {
@@ -301,4 +301,11 @@ func notHTTP(raw []byte) error {
 		return ErrHTTP2Only
 	}
 	return fmt.Errorf("%w: it begins with %.40q", ErrNotHTTP, raw)
+}
+
+// headerTooLong reports a header that is longer than this number of bytes.
+type headerTooLong int64
+
+func (most headerTooLong) Error() string {
+	return fmt.Sprintf("the header is longer than %d bytes", int64(most))
 }

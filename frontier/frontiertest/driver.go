@@ -308,6 +308,9 @@ func counters(stats frontier.Stats) counts {
 	for outcome, n := range stats.Outcomes {
 		named["outcome: "+string(outcome)] = n
 	}
+	for cause, n := range stats.Causes {
+		named["cause: "+cause] = n
+	}
 	return named
 }
 

@@ -64,7 +64,7 @@ func newLedger(d *driver) *ledger {
 		leases: map[frontier.LeaseID]*ledgerLease{}, admitted: map[string]bool{},
 		stats: frontier.Stats{
 			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
-			Outcomes: map[frontier.Outcome]uint64{},
+			Outcomes: map[frontier.Outcome]uint64{}, Causes: map[string]uint64{},
 		},
 	}
 }
@@ -376,6 +376,9 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 		counts, refused := g.follow(c, now)
 		written[k] = records{refused: refused}
 		g.stats.Leased--
+		if c.Cause != "" {
+			g.stats.Causes[c.Cause]++
+		}
 		switch c.Disposition {
 		case frontier.GiveBack:
 			k.state = frontier.Queued

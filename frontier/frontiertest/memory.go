@@ -90,7 +90,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	return &Memory{
 		cfg:      cfg,
 		hasher:   bloomstore.NewHasher(bloomstore.NewKey()),
-		stats:    frontier.Stats{Books: frontier.Books{Refused: map[frontier.Reason]uint64{}}, Outcomes: map[frontier.Outcome]uint64{}},
+		stats:    frontier.Stats{Books: frontier.Books{Refused: map[frontier.Reason]uint64{}}, Outcomes: map[frontier.Outcome]uint64{}, Causes: map[string]uint64{}},
 		entries:  map[bloomstore.Fingerprint]*entry{},
 		hosts:    map[string]*host{},
 		leases:   map[frontier.LeaseID]*lease{},

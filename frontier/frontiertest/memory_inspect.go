@@ -20,7 +20,7 @@ func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
 func (m *Memory) counters() frontier.Stats {
 	now, stats := m.cfg.Now(), m.stats
 	stats.Refused = maps.Clone(m.stats.Refused)
-	stats.Outcomes = maps.Clone(m.stats.Outcomes)
+	stats.Outcomes, stats.Causes = maps.Clone(m.stats.Outcomes), maps.Clone(m.stats.Causes)
 	for _, h := range m.hosts {
 		if len(h.queue) > 0 || h.lease != nil && h.lease.open() > 0 {
 			stats.Hosts++

@@ -356,6 +356,9 @@ func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
 	e := m.entries[c.Item]
 	l.completed[e] = true
 	m.stats.Leased--
+	if c.Cause != "" {
+		m.stats.Causes[c.Cause]++
+	}
 	switch c.Disposition {
 	case frontier.Finish:
 		e.state, e.outcome, e.status = c.Outcome.State(), c.Outcome, c.Status

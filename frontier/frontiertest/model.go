@@ -197,6 +197,7 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	switch p.rng.IntN(6) {
 	case 0:
 		c.Disposition, c.RetryIn = frontier.Retry, p.ticks(200)
+		c.Cause = []string{"", "timeout", "status_503"}[p.rng.IntN(3)]
 	case 1:
 		c.Disposition = frontier.GiveBack
 	default:

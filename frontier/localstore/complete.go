@@ -102,6 +102,12 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 	l.held = slices.Delete(l.held, index, index+1)
 	l.settled[c.Item] = struct{}{}
 	g.move(l.host, 0, -1)
+	if c.Cause != "" {
+		if g.meta.Stats.Causes == nil {
+			g.meta.Stats.Causes = make(map[string]uint64)
+		}
+		g.meta.Stats.Causes[c.Cause]++
+	}
 	if c.Disposition == frontier.GiveBack {
 		l.aside = append(l.aside, at)
 		g.move(l.host, 1, 0)

@@ -48,7 +48,7 @@ func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	var stats frontier.Stats
 	err := s.ask(ctx, func(g *group) {
 		stats = g.meta.Stats
-		stats.Refused, stats.Outcomes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes)
+		stats.Refused, stats.Outcomes, stats.Causes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes), maps.Clone(stats.Causes)
 	})
 	if err != nil { // the committer might still use stats
 		return frontier.Stats{}, err

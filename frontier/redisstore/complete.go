@@ -463,6 +463,9 @@ func (t *todo) counts() counts {
 	for _, r := range t.Refused {
 		sum.refused(r.Reason, r.Count)
 	}
+	if t.Cause != "" {
+		sum.add(fieldCause+t.Cause, 1)
+	}
 	if t.Disposition != frontier.Finish {
 		return sum
 	}

@@ -19,6 +19,7 @@ func (c *Config) heardKey() string   { return c.cardKey() + ":heard" }
 func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
 
+func (c *Config) notesKey() string    { return c.cardKey() + ":notes" }
 func (c *Config) journalsKey() string { return c.cardKey() + ":journals" }
 
 // partition is one part of a crawl: a set of hosts whose keys are on one node. The names of
@@ -70,7 +71,8 @@ const (
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldRecords         = "records"
-	fieldOutcome         = "o:" // followed by an outcome
+	fieldOutcome         = "o:"   // followed by an outcome
+	fieldCause           = "err:" // followed by a cause
 	fieldRepeats         = "repeats"
 	fieldHosts           = "hosts" // hosts with queued or leased items
 	fieldPromoted        = "promoted"

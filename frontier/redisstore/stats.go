@@ -51,6 +51,7 @@ func newStats() frontier.Stats {
 	return frontier.Stats{
 		Books:    frontier.Books{Refused: make(map[frontier.Reason]uint64)},
 		Outcomes: make(map[frontier.Outcome]uint64),
+		Causes:   make(map[string]uint64),
 	}
 }
 
@@ -80,6 +81,8 @@ func addMeta(stats *frontier.Stats, meta map[string]string) {
 			stats.Refused[frontier.Reason(reason)] += n
 		} else if outcome, ok := strings.CutPrefix(field, fieldOutcome); ok {
 			stats.Outcomes[frontier.Outcome(outcome)] += n
+		} else if cause, ok := strings.CutPrefix(field, fieldCause); ok {
+			stats.Causes[cause] += n
 		} else if isAdded(field) {
 			stats.Added += n
 			stats.Found += n

@@ -185,6 +185,8 @@ type Look interface {
 	// a process that does not crawl. For a worker it is always false.
 	ExactElsewhere() bool
 
+	// Notes returns the notes of all workers by name. An embedded crawl has none.
+	Notes(ctx context.Context) (map[string]string, error)
 	// Outboxes returns the current outboxes.
 	Outboxes(ctx context.Context) ([]Outbox, error)
 	// Journals returns the journals whose events are not wholly delivered, as Redis knows them. It
@@ -212,6 +214,9 @@ type Change interface {
 	ReconcileSet(ctx context.Context, refill bool) (exact.Reconciled, error)
 	// StopWorkers asks all workers of a crawl in Redis to stop, and waits: see redisstore.Store.
 	StopWorkers(ctx context.Context) (left, died []redisstore.Worker, err error)
+	// Note stores a text in Redis under a name, unless there is one: see redisstore.Store. It does nothing for an
+	// embedded crawl.
+	Note(ctx context.Context, name, text string) error
 	// ReportJournal stores j in Redis. It does nothing for an embedded crawl.
 	ReportJournal(ctx context.Context, j Journal) error
 	// ForgetJournal removes a journal from Redis, because its events are delivered.

@@ -193,6 +193,12 @@ func (*localEngine) Journals(context.Context) ([]Journal, error) { return nil, n
 // OutboxOf implements Look.
 func (*localEngine) OutboxOf(Journal) (box Outbox, found bool) { return box, false }
 
+// Note implements Change.
+func (*localEngine) Note(context.Context, string, string) error { return nil }
+
+// Notes implements Look.
+func (*localEngine) Notes(context.Context) (map[string]string, error) { return nil, nil }
+
 // ReportJournal implements Change.
 func (*localEngine) ReportJournal(context.Context, Journal) error { return nil }
 

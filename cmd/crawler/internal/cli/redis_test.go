@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -135,6 +136,40 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 		t.Fatalf("crawl: exit code %d: %s", code, errs)
 	}
 	return server, flags
+}
+
+// TestErrorsOfSharedCrawl: a process that has no part in a crawl in Redis reports the failures of all its
+// workers by cause, with examples.
+func TestErrorsOfSharedCrawl(t *testing.T) {
+	shared := []string{"--redis", servers.Redis(t, servers.RedisOptions{}).URL(), "--name", "c"}
+	t.Chdir(t.TempDir())
+	address := site(t)
+	for _, worker := range []string{"one", "two"} {
+		must(t, slices.Concat([]string{"crawl"}, shared, []string{"--dir", worker, "--urls", "1000", "--partitions", "2", "--delay", "0",
+			"--retries", "1", "--backoff", "1ms", "--connect-to", "*.test=" + address, "http://" + worker + ".test/broken", "http://" + worker + ".test/ok"})...)
+	}
+	for _, command := range [][]string{{"status", "--json"}, {"report", "--json", "--probe", "1ms"}} {
+		var said struct {
+			Errors report.Errors `json:"errors_by_cause"`
+		}
+		if err := json.Unmarshal([]byte(must(t, slices.Concat(command, shared)...)), &said); err != nil {
+			t.Fatal(err)
+		}
+		var urls []string
+		if len(said.Errors) == 1 {
+			for _, e := range said.Errors[0].Examples {
+				urls = append(urls, e.URL)
+			}
+		}
+		if len(said.Errors) != 1 || said.Errors[0].Cause != "status_500" || said.Errors[0].Count != 4 ||
+			!slices.Equal(urls, []string{"http://one.test/broken", "http://two.test/broken"}) {
+			t.Errorf("%s: %+v, want four times status_500, with examples of both workers", command[0], said.Errors)
+		}
+	}
+	if out := must(t, append([]string{"status"}, shared...)...); !strings.Contains(out, "\n  errors      status_500 4\n") ||
+		!strings.Contains(out, " http://two.test/broken: status 500 Internal Server Error\n") {
+		t.Errorf("status: no errors by cause in\n%s", out)
+	}
 }
 
 // TestWatchShared: status --watch prints the state of a shared crawl until the command is

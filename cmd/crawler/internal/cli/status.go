@@ -53,6 +53,9 @@ func printStatus(w io.Writer, c *attached, st *report.Status) error {
 	if err := r.WriteSummary(w); err != nil {
 		return err
 	}
+	if err := r.Errors.WriteExamples(w); err != nil {
+		return err
+	}
 	if p := st.Progress; p != nil && p.StoreAway > 0 {
 		if _, err := fmt.Fprintf(w, "  store       %s\n", report.StoreWait(p)); err != nil {
 			return err

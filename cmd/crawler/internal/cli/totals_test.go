@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +49,9 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	if r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
 		t.Errorf("second run: hosts %+v, outcomes %v; outcomes of the whole crawl: %v", r.Top, r.Run.Outcomes, r.Outcomes)
 	}
-	if want := []report.CauseCount{{Cause: "status 500 Internal Server Error", Count: 1}}; !slices.Equal(r.Errors, want) {
-		t.Errorf("errors by cause %+v, want %+v", r.Errors, want)
+	if len(r.Errors) != 1 || r.Errors[0].Cause != "status_500" || r.Errors[0].Count != 1 || len(r.Errors[0].Examples) != 1 ||
+		r.Errors[0].Examples[0].URL != "http://b.test/broken" || r.Errors[0].Examples[0].Error != "status 500 Internal Server Error" {
+		t.Errorf("errors by cause %+v, want one status_500 with an example", r.Errors)
 	}
 	must(t, again...)
 	r = reportOf(t, dir)
@@ -60,7 +60,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 	out := must(t, "report", "--probe", "1ms", "--dir", dir)
 	for _, want := range []string{"; this run: none\n", "Hosts with the most pages\n     whole crawl       this run\n", "               3              0  a.test\n",
-		"Hosts with the most errors\n", "Errors by cause\n     whole crawl       this run\n               1              0  status 500 Internal Server Error\n"} {
+		"Hosts with the most errors\n", "Errors by cause\n  status_500: 1, 0 in this run\n    20"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

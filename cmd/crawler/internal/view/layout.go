@@ -75,6 +75,9 @@ func layout(r report.Reading, width, height int) []line {
 	if failing(r) {
 		lines = append(lines, wrap(cell{"last error: " + ascii(r.LastError.String()), bad}, width)...)
 	}
+	if len(r.Causes) > 0 {
+		lines = append(lines, wrap(cell{"errors by cause: " + ascii(r.Causes.String()), plain}, width)...)
+	}
 	if r.End != (report.End{}) {
 		lines = append(lines, bar(r, width))
 	}

@@ -33,6 +33,9 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	if failing(r) {
 		attrs = append(attrs, slog.String("last_error", r.LastError.String()))
 	}
+	if len(r.Causes) > 0 {
+		attrs = append(attrs, slog.String("errors_by_cause", ascii(r.Causes.String())))
+	}
 	if len(r.FullHosts) > 0 {
 		attrs = append(attrs, slog.String("full_hosts", r.FullHosts.String()))
 	}
