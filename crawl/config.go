@@ -111,9 +111,6 @@ type Config struct {
 	Logger *slog.Logger // nil writes warnings and errors to stderr
 }
 
-// Page is a fetched page, as OnPage receives it.
-type Page = fetcher.Page
-
 // Answer is a final result, as OnAnswer receives it.
 type Answer = fetcher.Answer
 

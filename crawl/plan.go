@@ -306,7 +306,7 @@ func (p *Plan) newClient() (err error) {
 	c := get.Config{
 		UserAgent: p.userAgent(), Headers: s.Headers, Types: s.Types, RootCAs: p.RootCAs, InsecureHosts: hostForms(s.InsecureHosts),
 		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: s.MinRate, MaxBodyBytes: s.MaxBody,
-		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: s.ConnectTo, DNS: s.DNS, Proxy: s.Proxy,
+		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS, Proxy: s.Proxy,
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
 		Capture: s.Save != "none",
 	}
@@ -325,6 +325,16 @@ func (p *Plan) newClient() (err error) {
 		return &MemoryError{p.Memory, least}
 	}
 	return nil
+}
+
+// connectTo parses rules. It leaves out what Settings.Check refuses.
+func connectTo(texts []string) (rules []get.Rule) {
+	for _, text := range texts {
+		if rule, err := get.ParseConnectTo(text); err == nil {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
 }
 
 // hostForms returns patterns of hosts in the form in which hosts are compared.

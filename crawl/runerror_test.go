@@ -102,3 +102,18 @@ func TestWarningsGoToStderr(t *testing.T) {
 		t.Errorf("Run = %v, and stderr has %q", err, text)
 	}
 }
+
+// TestConnectToIsText: Settings.ConnectTo takes what --connect-to takes, and a text of another form is refused.
+func TestConnectToIsText(t *testing.T) {
+	t.Parallel()
+	c := config(t, "http://a.test/")
+	c.Settings.AllowPrivate = false
+	c.Settings.ConnectTo = []string{"*.test=" + strings.TrimPrefix(site(t), "http://")}
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Errorf("Run with %q = %v, want no error", c.Settings.ConnectTo, err)
+	}
+	c.Settings.ConnectTo = []string{"a.test"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "connect-to") {
+		t.Errorf("Validate with %q = %v, want an error that names connect-to", c.Settings.ConnectTo, err)
+	}
+}

@@ -110,12 +110,12 @@ func (p *Plan) openEngine(ctx context.Context, purpose engine.Purpose) (*engine.
 func (ses *session) file(name string) string { return filepath.Join(ses.dir, name) }
 
 // onPage returns a function that calls Config.OnPage, or nil if there is no OnPage.
-func (ses *session) onPage() func(context.Context, *Page) error {
+func (ses *session) onPage() func(context.Context, *fetcher.Page) error {
 	if ses.plan.OnPage == nil {
 		return nil
 	}
-	return func(ctx context.Context, page *Page) error {
-		return ses.handle(ctx, &page.Item, func() error { return ses.plan.OnPage(ctx, page) })
+	return func(ctx context.Context, page *fetcher.Page) error {
+		return ses.handle(ctx, &page.Item, func() error { return ses.plan.OnPage(ctx, newPage(page)) })
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/settings"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -28,10 +27,6 @@ func setEvery(t *testing.T, c *Config) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rule, err := get.ParseConnectTo("*.machine.test=127.0.0.1:8080")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &c.Settings
 	s.Agent, s.Contact, s.Text, s.CAFile = "archive/1.0 (test)", "me@a.test", true, ca
 	s.RotateBytes, s.Compress, s.Save, s.Links = 1<<20, true, "html", true
@@ -41,7 +36,7 @@ func setEvery(t *testing.T, c *Config) {
 	s.CheckExternal, s.MaxExternal = true, 500
 	s.Headers, s.Types, s.Timeout, s.HeaderTimeout = http.Header{"Accept-Language": {"de"}}, []string{"*"}, 5*time.Second, 4*time.Second
 	s.MinRate, s.MaxBody = 0, 1<<20
-	s.ConnectTo, s.AllowPrivate, s.Proxy, s.DNS = []get.Rule{rule}, true, "http://proxy.machine.test:3128", "127.0.0.99"
+	s.ConnectTo, s.AllowPrivate, s.Proxy, s.DNS = []string{"*.machine.test=127.0.0.1:8080"}, true, "http://proxy.machine.test:3128", "127.0.0.99"
 	s.AllowNet, s.AllowPorts, s.InsecureHosts = []netip.Prefix{netip.MustParsePrefix("10.99.0.0/16")}, []uint16{6379}, []string{"*.insecure.machine.test"}
 	if c.Redis == nil {
 		s.Windows = []string{"seeds=24h"}

@@ -228,7 +228,10 @@ var rows = []*Row{
 		}},
 	{"connect-to", "", Requests, "[]", Run, Here, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)",
 		func(s *Settings) Value {
-			return parsed(&s.ConnectTo, "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", get.ParseConnectTo)
+			return texts(&s.ConnectTo, wanted("PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", func(text string) error {
+				_, err := get.ParseConnectTo(text)
+				return err
+			}))
 		}},
 	{"allow-private", "", Requests, "false", Run, Here, "request private, loopback and other special addresses too",
 		func(s *Settings) Value { return yes(&s.AllowPrivate) }},

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/fields"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
 // Special values.
@@ -76,7 +75,7 @@ type Settings struct {
 	Headers       http.Header
 	Agent         string
 	Contact       string
-	ConnectTo     []get.Rule
+	ConnectTo     []string // PATTERN=ADDR[:PORT], as get.ParseConnectTo takes it
 	AllowPrivate  bool
 	HeaderTimeout time.Duration
 	MinRate       int64 // bytes per second
