@@ -126,7 +126,18 @@ func TestWallOfOnePage(t *testing.T) {
 			}})
 			cfg := w.config()
 			cfg.OnlyBlocked = w.onlyBlocked
+			handed := 0
+			cfg.OnAnswer = func(_ context.Context, answer *fetcher.Answer) error {
+				if answer.URL.String() != "http://a.test"+path || answer.Outcome != frontier.Blocked || answer.Status != 402 {
+					t.Errorf("OnAnswer got %s, %s, %d, want %s, blocked, 402", answer.URL, answer.Outcome, answer.Status, path)
+				}
+				handed++
+				return nil
+			}
 			w.crawl(cfg, "http://a.test/start")
+			if handed != 1 {
+				t.Errorf("OnAnswer was called %d times, want 1", handed)
+			}
 			r := w.sink.recordOf(t, "http://a.test"+path)
 			if want := "wall: payment (status 402)"; r.Outcome != "blocked" || r.Error != want || r.Attempts != 4 || r.Status != 402 {
 				t.Errorf("outcome %s, %q, status %d after %d attempts, want blocked, %q, 402, 4", r.Outcome, r.Error, r.Status, r.Attempts, want)
