@@ -65,13 +65,13 @@ func (p *Page) Links() []string {
 }
 
 // Drop removes the links for which the function drop returns true. They count
-// as refused, with reason "dropped".
+// as refused, with reason "on_page".
 func (p *Page) Drop(drop func(url string) bool) {
 	kept := p.links.offers[:0]
 	for _, offer := range p.links.offers {
 		if drop(offer.URL) {
-			p.links.refuse(frontier.ReasonDropped, 1)
-			p.links.detail(offer.URL, frontier.ReasonDropped, "OnPage")
+			p.links.refuse(frontier.ReasonOnPage, 1)
+			p.links.detail(offer.URL, frontier.ReasonOnPage, "OnPage")
 		} else {
 			kept = append(kept, offer)
 		}

@@ -114,7 +114,7 @@ func TestOnPageEditsLinks(t *testing.T) {
 			t.Errorf("record with %d links found, %d added, want 12 and 2", got.LinksFound, got.LinksAdded)
 		}
 		want := map[frontier.Reason]uint64{
-			frontier.ReasonDropped: 2, frontier.ReasonScheme: 2, frontier.ReasonScope: 2, frontier.ReasonExcluded: 2,
+			frontier.ReasonOnPage: 2, frontier.ReasonScheme: 2, frontier.ReasonScope: 2, frontier.ReasonExcluded: 2,
 			frontier.ReasonMalformed: 1, frontier.ReasonDepth: 2,
 		}
 		stats := w.stats()

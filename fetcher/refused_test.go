@@ -53,7 +53,7 @@ func TestOnRefused(t *testing.T) {
 			{"http://a.test/3", frontier.ReasonHostLimit, "--max-per-host", root + "late"},
 			{"http://a.test/4", frontier.ReasonHostLimit, "--max-per-host", root + "late"},
 			{"http://a.test/deep/1", frontier.ReasonNofollow, "robots meta tag", root + "ok"},
-			{"http://a.test/drop", frontier.ReasonDropped, "OnPage", root},
+			{"http://a.test/drop", frontier.ReasonOnPage, "OnPage", root},
 			{"http://a.test/n", frontier.ReasonNofollow, "rel=nofollow", root},
 			{"http://a.test/x?b", frontier.ReasonExcluded, `--exclude \?b$`, root},
 			{"http://b.test/", frontier.ReasonScope, "--scope host", root},

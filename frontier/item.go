@@ -152,7 +152,7 @@ const (
 	ReasonRepeats   Reason = "repeated_path"        // one path segment repeats too often
 	ReasonParams    Reason = "parameters"           // too many parameters
 	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
-	ReasonDropped   Reason = "dropped"              // the OnPage function of the library's user dropped it
+	ReasonOnPage    Reason = "on_page"              // the OnPage function of the library's user dropped it
 	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 	ReasonExternal  Reason = "max_external"         // outside --scope, and more than --max-external
 )
