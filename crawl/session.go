@@ -28,8 +28,9 @@ type session struct {
 	engine *engine.Engine
 	worker *fetcher.Crawl // nil if the session only looks
 
-	changing sync.Mutex // held during a change of the policy
-	adopting sync.Mutex // guards plan.version
+	changing  sync.Mutex   // held during a change of the policy
+	adopting  sync.Mutex   // guards plan.version
+	confirmed confirmation // of the policy of a crawl in Redis
 
 	feeding  atomic.Int64         // calls of Feed that are not done yet
 	closed   atomic.Bool          // nothing can be added any more: see report.Sample
@@ -67,7 +68,12 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	if purpose == engine.ToLook {
 		return ses, nil
 	}
+	var unconfirmed func() <-chan struct{}
+	if p.Redis != nil {
+		unconfirmed = ses.confirmed.opening
+	}
 	ses.worker, err = fetcher.New(fetcher.Config{
+		Unconfirmed: unconfirmed,
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
 		SeedOrigins: purpose == engine.ToSteer,

@@ -10,7 +10,7 @@ import (
 const policyEvery = time.Second
 
 // watchPolicy obeys the newest version of the policy of a crawl in Redis, until ctx ends. A change of an embedded crawl
-// is made by the process that runs it.
+// is made by the process that runs it. While the newest version is not known, no request starts.
 func (ses *session) watchPolicy(ctx context.Context) {
 	ticker := time.NewTicker(policyEvery)
 	defer ticker.Stop()
@@ -19,6 +19,7 @@ func (ses *session) watchPolicy(ctx context.Context) {
 		ses.adopting.Lock()
 		known := ses.plan.version
 		ses.adopting.Unlock()
+		at := sinceBoot()
 		asking, cancel := context.WithTimeout(ctx, answerTime)
 		newest, err := ses.engine.NewestVersion(asking)
 		switch {
@@ -28,6 +29,9 @@ func (ses *session) watchPolicy(ctx context.Context) {
 			err = ses.adopt(newest)
 		}
 		cancel()
+		if err == nil {
+			ses.confirmed.extend(at)
+		}
 		if err != nil && ctx.Err() == nil && !failed {
 			ses.plan.Logger.Warn("the policy of the crawl is not known", slog.Any("err", err))
 		}

@@ -104,7 +104,7 @@ func (h *holding) stepCheck(stop context.Context, item frontier.Item) (rest time
 	if err != nil {
 		return 0, h.conclude(1, frontier.CheckUnknown, "", err.Error())
 	}
-	k := check{holding: h, stop: stop, begun: time.Now()}
+	k := check{holding: h, item: item, stop: stop, begun: time.Now()}
 	outcome, err := k.run(url)
 	if err != nil {
 		return 0, err
@@ -123,6 +123,7 @@ func (h *holding) stepCheck(stop context.Context, item frontier.Item) (rest time
 // check is a check that runs. Its fields after begun say how it ended.
 type check struct {
 	*holding
+	item  frontier.Item
 	stop  context.Context
 	begun time.Time
 
@@ -276,7 +277,7 @@ func (k *check) requestOnce(url canon.URL, request get.Request) (*get.Response, 
 		return nil, err
 	}
 	defer end()
-	request.AnyType, request.Header, request.Permit = true, k.present().host.Header, k.permit
+	request.AnyType, request.Header, request.Permit = true, k.present().host.Header, k.permitOf(&k.item)
 	request.Sent = func() {
 		at := time.Now()
 		for _, key := range keys {

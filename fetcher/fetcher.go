@@ -77,6 +77,10 @@ type Config struct {
 	// completes a URL. A new policy therefore applies to the next request. It does not apply to URLs
 	// that are queued already, nor shorten a wait that has begun. Policy must be quick; see policy.Live.
 	Policy func() *policy.Policy
+	// Unconfirmed returns nil if requests may start, because Policy is known to be the newest policy of the crawl, or was
+	// a short time ago. Otherwise it returns a channel that is closed when they may start. It is called before each
+	// request, and must be quick. nil means that requests may always start.
+	Unconfirmed func() <-chan struct{}
 	// Exact choose the exact URLs, which are never dropped by a false positive of the filter.
 	// nil means the seeds.
 	Exact *ExactRules

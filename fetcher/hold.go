@@ -245,6 +245,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if item.Deliveries >= frontier.MaxDeliveries {
 		return 0, h.conclude(1, frontier.WorkerLost, causeWorker, "its workers died over it")
 	}
+	if why := h.dropped(&item); why != "" {
+		return 0, h.conclude(1, frontier.Dropped, "", why)
+	}
 	if frontier.IsCheck(item.URL) {
 		return h.stepCheck(stop, item)
 	}

@@ -118,19 +118,74 @@ func TestLiveRules(t *testing.T) {
 						before++
 					}
 				}
-				// The last page before the change has queued one page more.
-				if got := w.wire.count(fmt.Sprintf("http://a.test/%d", before)); before < 5 || got != 1 {
-					t.Errorf("%d pages before the change, and page %d was requested %d times", before, before, got)
+				// The last page before the change has queued one page more, which is dropped.
+				waiting := fmt.Sprintf("http://a.test/%d", before)
+				if before < 5 || w.wire.count(waiting) != 0 {
+					t.Errorf("%d pages before the change, and %s was requested %d times after it", before, waiting, w.wire.count(waiting))
 				}
-				if got := w.wire.count(fmt.Sprintf("http://a.test/%d", before+1)); got != 0 {
-					t.Errorf("page %d was requested after the change", before+1)
+				if r := w.sink.recordOf(t, waiting); r.Outcome != "dropped" || r.Status != 0 || !strings.Contains(r.Error, "version 1 of the policy") {
+					t.Errorf("the record of the page that waited is %+v, want the outcome dropped", r)
 				}
-				if refused := w.stats().RefusedTotal(); refused != 2 {
-					t.Errorf("%d links refused, want the two of the last page", refused)
+				if n := w.stats().Outcomes[frontier.Dropped]; n < 1 || w.stats().RefusedTotal() != 0 {
+					t.Errorf("%d URLs dropped and %d links refused, want some dropped and no link refused", n, w.stats().RefusedTotal())
 				}
 			})
 		})
 	}
+}
+
+// TestLiveDropped: a policy that changed drops neither seeds nor what its rules admit.
+func TestLiveDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: endless})
+		w.changing(fetcher.Empty, w.config(), numbered("b.test", 20), []time.Duration{5*time.Second + 1}, func(p *policy.Policy) {
+			p.Rules.Exclude, p.MaxPages = []*regexp.Regexp{regexp.MustCompile("b.test/[0-9]"), regexp.MustCompile("nothing")}, 20
+		})
+		if n := w.stats().Outcomes[frontier.Dropped]; n != 0 || w.stats().Pages != 20 {
+			t.Errorf("%d URLs dropped and %d pages, want 20 pages of seeds", n, w.stats().Pages)
+		}
+	})
+}
+
+// TestUnconfirmed: no request is written while the policy is not confirmed. What waits is requested afterwards.
+func TestUnconfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &wire{answer: func(*http.Request, string, int) (reply, bool) { return reply{}, true }}
+		w := newWorld(t, slow)
+		cfg := w.config()
+		var mu sync.Mutex
+		var shut chan struct{}
+		cfg.Config.Unconfirmed = func() <-chan struct{} {
+			mu.Lock()
+			defer mu.Unlock()
+			return shut
+		}
+		c := w.worker(cfg)
+		w.seed(c, append(numbered("a.test", 20), numbered("b.test", 20)...)...)
+		var from, to time.Time
+		go func() {
+			time.Sleep(10*time.Second + 1)
+			mu.Lock()
+			shut, from = make(chan struct{}), time.Now()
+			mu.Unlock()
+			time.Sleep(100 * time.Second)
+			mu.Lock()
+			close(shut)
+			shut, to = nil, time.Now()
+			mu.Unlock()
+		}()
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		for _, call := range w.wire.log() {
+			if call.start.After(from) && call.start.Before(to) {
+				t.Errorf("%s was requested %v after the policy was not confirmed any more", call.url, call.start.Sub(from))
+			}
+		}
+		if w.stats().Pages != 40 || to.IsZero() {
+			t.Errorf("%d pages, want 40", w.stats().Pages)
+		}
+	})
 }
 
 // TestLiveMaxPages: a crawl without a limit ends at a limit that is set while it runs.

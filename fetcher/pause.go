@@ -47,7 +47,18 @@ func (c *Crawl) opening() <-chan struct{} {
 	if opening := c.barrier.opening(); opening != nil {
 		return opening
 	}
+	if opening := c.unconfirmed(); opening != nil {
+		return opening
+	}
 	return c.backlog.opening()
+}
+
+// unconfirmed is Config.Unconfirmed.
+func (c *Crawl) unconfirmed() <-chan struct{} {
+	if c.cfg.Unconfirmed == nil {
+		return nil
+	}
+	return c.cfg.Unconfirmed()
 }
 
 // await waits until requests may start, and reports whether it had to wait. It returns errStop if

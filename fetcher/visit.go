@@ -92,7 +92,7 @@ func (v *visited) request(delay time.Duration, started func()) error {
 	grow := v.newGrowth(v.share)
 	v.tally.requests.Add(1)
 	answer, err := v.cfg.Client.Get(v.hard, v.holding.request(v.item, get.Request{
-		URL: v.spelling(), Header: v.rules.host.Header, Private: v.private, Permit: v.permit, Grow: grow.grow,
+		URL: v.spelling(), Header: v.rules.host.Header, Private: v.private, Permit: v.permitOf(&v.item), Grow: grow.grow,
 		Started: func() {
 			setStart(v.start())
 			started()

@@ -25,6 +25,7 @@ const (
 	HostDead    Outcome = "host_dead"    // the whole host was given up
 	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
 	Handler     Outcome = "handler"      // OnPage or OnAnswer returned an error, in all attempts
+	Dropped     Outcome = "dropped"      // a later policy refuses it; no request was made
 	Blocked     Outcome = "blocked"      // a wall answered, in all attempts, but the host was not blocked; the page may be alive
 )
 
@@ -53,6 +54,7 @@ var Outcomes = [...]struct {
 	{CheckBroken, "x", Done, true},
 	{CheckUnknown, "u", Done, false},
 	{Blocked, "d", Failed, false},
+	{Dropped, "v", Failed, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides

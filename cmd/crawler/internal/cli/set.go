@@ -178,7 +178,7 @@ func (at location) printChange(s streams, dry bool, c *crawl.Changed) error {
 		}
 	}
 	if len(c.Stricter) > 0 {
-		fmt.Fprintf(&b, "stricter: %s; links found from now on follow it\n", strings.Join(c.Stricter, ", "))
+		fmt.Fprintf(&b, "stricter: %s; a waiting URL that a rule refuses now is dropped without a request when its turn comes\n", strings.Join(c.Stricter, ", "))
 	}
 	if len(c.Looser) > 0 {
 		fmt.Fprintf(&b, "looser: %s; links found from now on follow it\n", strings.Join(c.Looser, ", "))
