@@ -42,7 +42,7 @@ type Item struct {
 	Referrer    Referrer // names the page that had the link; zero for a seed
 	Attempts    uint8    // requests that failed, in this round
 	Deliveries  uint8    // expired leases during which it might have been requested; see MaxDeliveries
-	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round; see PromotedRound
+	Round       uint32   // 0 at first; Control.Retry and a later Added begin a later round
 }
 
 // Offer returns an offer of the item's URL, without a delay.
@@ -95,11 +95,6 @@ func (c Class) String() string {
 	}
 	return fmt.Sprintf("Class(%d)", c)
 }
-
-// PromotedRound is the first round of an exact URL that might have been a bulk URL
-// before. The rounds of the bulk URL begin with 0, and each Control.Retry adds one, so they
-// stay far below PromotedRound. So no two records of the URL have the same round.
-const PromotedRound = 1_000_000
 
 // Verdict is the answer to an Offer.
 type Verdict struct {

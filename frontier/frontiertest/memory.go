@@ -56,6 +56,7 @@ type Memory struct {
 	admitted map[string]bool                   // scope keys
 	groups   map[string]map[string]bool        // keys of quota groups
 	seq      uint64                            // of the last entry
+	top      uint32                            // the latest round of an entry
 }
 
 var _ exact.Queue = (*Memory)(nil)
@@ -200,6 +201,7 @@ func (m *Memory) retry(key string, stays map[bloomstore.Fingerprint]bool) int {
 		}
 		retried++
 		e.item.Round++
+		m.top = max(m.top, e.item.Round)
 		e.item.Attempts, e.item.Deliveries = 0, 0
 		e.outcome, e.status = "", 0
 		m.stats.Failed--
@@ -230,6 +232,8 @@ type draft struct {
 	books   frontier.Books // found, seen and refused; added is len(added)
 
 	recovered, promoted uint64
+
+	top uint32 // as in Memory
 }
 
 type offered struct {
@@ -240,7 +244,7 @@ type offered struct {
 
 func (m *Memory) newDraft() *draft {
 	return &draft{
-		m:       m,
+		m: m, top: m.top,
 		prints:  map[bloomstore.Fingerprint]bool{},
 		perHost: map[string]uint64{},
 		books:   frontier.Books{Refused: map[frontier.Reason]uint64{}},
@@ -331,4 +335,5 @@ func (d *draft) commit(now time.Time) {
 	}
 	m.stats.Recovered += d.recovered
 	m.stats.Promoted += d.promoted
+	m.top = d.top
 }

@@ -30,20 +30,19 @@ func (m *Memory) claims(fp bloomstore.Fingerprint) bool {
 	return m.entries[fp] != nil || m.filter != nil && m.filter.Test(fp[:])
 }
 
-// decided counts a new or promoted offer that the filter claims to contain. It sets the
-// round of such a promoted offer if its round is 0.
+// decided counts a new or promoted offer that the filter claims to contain, and sets its round.
 func (d *draft) decided(o *offered) {
+	claimed := d.m.claims(o.print)
 	switch {
-	case o.decision.Kind == exact.New && d.m.claims(o.print):
+	case claimed && o.decision.Kind == exact.New:
 		d.recovered++
-	case o.decision.Kind == exact.Promoted && d.m.claims(o.print):
+	case claimed && o.decision.Kind == exact.Promoted:
 		d.promoted++
-		// If the round is not 0, the exact set has chosen it, and no bulk item of the URL has
-		// had that round.
-		if o.decision.Round == 0 {
-			o.decision.Round = frontier.PromotedRound
-		}
 	}
+	if claimed && o.decision.Later {
+		o.decision.Round = max(o.decision.Round, d.top+1)
+	}
+	d.top = max(d.top, o.decision.Round)
 }
 
 // decide asks the exact set about the links of completions, or rechecks what it decided for an earlier call that failed.

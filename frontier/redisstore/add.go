@@ -42,7 +42,8 @@ type ask struct {
 	item     frontier.Item // to queue, if it is new
 	delay    time.Duration
 	decision exact.Kind
-	index    int // index among its caller's offers
+	later    bool // see exact.Decision
+	index    int  // index among its caller's offers
 	print    bloomstore.Fingerprint
 	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
@@ -172,7 +173,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 			continue
 		}
 		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
-		a.item.Round = decision.Round
+		a.item.Round, a.later = decision.Round, decision.Later
 		if asks[n] == nil {
 			asks[n] = new(offering)
 			if s.nodes.single != nil {

@@ -46,6 +46,8 @@
 --            n  it is exact, and an exact set decided: it is new
 --            p  it is exact, and an exact set decided: it is promoted
 --            r  it is exact, and an exact set decided: it is queued again
+--            l  with p or r: if the filter claims to contain it, it is queued in a later round
+--               than any item of the partition. x and p always mean that, too
 --            s  it is in the shadow sample, with which the errors of the filter are
 --               measured
 --            z  it is delayed
@@ -68,7 +70,7 @@
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
-local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
+local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued', 'top')
 if not record[1] then return {'lost', 0, 0} end
 if record[1] ~= layers then return {'stale', 0, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
@@ -80,7 +82,7 @@ local specials, at = {}, 6
 for _ = 1, tonumber(ARGV[5]) do
   local letters = ARGV[at + 1]
   specials[tonumber(ARGV[at])] = {
-    exact = letters:match('[xnpr]'), full = letters:find('q', 1, true),
+    exact = letters:match('[xnpr]'), later = letters:find('[xpl]'), full = letters:find('q', 1, true),
     sampled = letters:find('s', 1, true), delayed = letters:find('z', 1, true),
     owed = letters:find('o', 1, true),
     print = ARGV[at + 2], cut = tonumber(ARGV[at + 3]), delay = tonumber(ARGV[at + 4]),
@@ -92,6 +94,7 @@ end
 -- and names has the names of these hosts. The other tables have the writes to other keys.
 local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
+local top = tonumber(record[5] or 0) -- the latest round that an item of the partition has had
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
 
@@ -103,20 +106,52 @@ local function shade(special, claimed, answer)
   count(claimed and 'sh:lost' or known and 'sh:forgotten' or 'sh:new', 1)
 end
 
--- promotedRound is frontier.PromotedRound, encoded as a uvarint as in an entry.
-local promotedRound = '\192\132\61'
+-- uvarint encodes a round as in an entry.
+local function uvarint(n)
+  local low = ''
+  while n >= 128 do
+    low, n = low .. string.char(128 + n % 128), math.floor(n / 128)
+  end
+  return low .. string.char(n)
+end
+
+-- roundOf returns the round in an entry, and the number of its bytes behind the offset cut.
+local function roundOf(entry, cut)
+  if entry:byte(1) % 128 < 64 then return 0, 0 end
+  local n, unit, size = 0, 1, 0
+  repeat
+    size = size + 1
+    local byte = entry:byte(cut + size)
+    n, unit = n + byte % 128 * unit, unit * 128
+  until byte < 128
+  return n, size
+end
+
+-- settleRound returns the entry of an exact item with the round in which it is queued, and adjusts top. If the filter
+-- claims to contain the item and the URL may have been a bulk item before, another item of the URL can have had any round
+-- up to top.
+local function settleRound(special, claimed, entry)
+  local round, size = roundOf(entry, special.cut)
+  if claimed and special.later then
+    round = math.max(round, top + 1)
+    local flags = entry:byte(1)
+    if size == 0 then flags = flags + 64 end
+    entry = string.char(flags) .. entry:sub(2, special.cut) .. uvarint(round) .. entry:sub(special.cut + size + 1)
+    counts.later = (counts.later or 0) + 1
+  end
+  top = math.max(top, round)
+  return entry
+end
 
 -- admit prepares the writes for a special item that is new. It returns the item's
--- entry, or nil if the item is delayed. If the filter claims to contain a promoted item,
--- the item was a bulk item before, or the claim is a false positive. Then the item is
--- queued in promotedRound, unless its entry has a round already.
+-- entry, or nil if the item is delayed.
 local function admit(host, special, claimed, entry)
   local claim = claimed and claims[special.exact]
   if claim then count(claim, 1) end
-  if claim == 'promoted' and entry:byte(1) % 128 < 64 then
-    entry = string.char(entry:byte(1) + 64) .. entry:sub(2, special.cut) .. promotedRound .. entry:sub(special.cut + 1)
+  if special.exact then
+    entry = settleRound(special, claimed, entry)
+    exact[#exact + 1] = special.print
   end
-  if special.exact then exact[#exact + 1] = special.print end
   if not special.delayed then return entry end
   member = (member or tonumber(redis.call('HGET', META, 'z') or 0)) + 1
   host.delayed = host.delayed or {}
@@ -220,5 +255,6 @@ if added > 0 then
   redis.call('HSET', META, mine, int((record[3] or 0) + added), 'queued', int((record[4] or 0) + added),
     'keys' .. layers, int((record[2] or 0) + bits))
 end
+if top > tonumber(record[5] or 0) then redis.call('HSET', META, 'top', int(top)) end
 for counter, by in pairs(counts) do redis.call('HINCRBY', META, counter, int(by)) end
 return {table.concat(answers), woken, tonumber(record[3] or 0)}

@@ -190,6 +190,9 @@ func (b *callBuilder) specials(items []*ask) {
 		letters := ""
 		if a.exact {
 			letters += decisionLetters[a.decision]
+			if a.later {
+				letters += "l"
+			}
 		}
 		if a.full {
 			letters += "q"

@@ -147,7 +147,7 @@ func TestNoCrawl(t *testing.T) {
 func TestForeignCards(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	s := openStore(t, cfg)
-	for _, text := range []string{"", "{}", `{"format":1,"id":"abcdef","partitions":4}`, `{"format":2,"id":"abcdef","partitions":0}`, `{"format":2,"key":"00"}`} {
+	for _, text := range []string{"", "{}", `{"format":1,"id":"abcdef","partitions":4}`, `{"format":3,"id":"abcdef","partitions":0}`, `{"format":3,"key":"00"}`} {
 		s.client.HSet(t.Context(), cfg.cardKey(), cardField, text)
 		if _, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrParamsMismatch) {
 			t.Errorf("Open with the card %q: %v, want %v", text, err, frontier.ErrParamsMismatch)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,6 +80,26 @@ type retrying struct {
 	head []string // the first values in its list of failed items
 }
 
+// rounds are the rounds of a partition's items.
+type rounds struct {
+	top   uint32 // the latest one
+	later bool   // an exact item was queued although the filter claimed to contain it, so another item of its URL may have had any round up to top
+}
+
+// roundsOf reads fieldTop and fieldLater.
+func roundsOf(fields []any) rounds {
+	top, _ := strconv.ParseUint(text(fields[0]), 10, 32) // 0 if there is none
+	return rounds{uint32(top), fields[1] != nil}
+}
+
+// next returns the next round of an item that failed in a round. pure reports that only one item of its URL can exist.
+func (r rounds) next(round uint32, pure bool) uint32 {
+	if r.later && !pure {
+		return max(r.top, round) + 1
+	}
+	return round + 1
+}
+
 // requeue queues the failed items of the given hosts again.
 func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
@@ -86,10 +107,11 @@ func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (tota
 		todo[i] = retrying{host: host, left: math.MaxInt64}
 	}
 	for len(todo) > 0 {
-		if err := r.readFailed(ctx, p, todo); err != nil {
+		used, err := r.readFailed(ctx, p, todo)
+		if err != nil {
 			return total, err
 		}
-		n, err := r.step(ctx, p, todo)
+		n, err := r.step(ctx, p, todo, used)
 		if total += n; err != nil {
 			return total, err
 		}
@@ -98,26 +120,27 @@ func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (tota
 	return total, nil
 }
 
-// readFailed reads the lengths and the heads of the lists of failed items.
-func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) error {
+// readFailed reads the lengths and the heads of the lists of failed items, and the rounds of the partition.
+func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) (used rounds, err error) {
 	pipe := s.client.Pipeline()
+	fields := pipe.HMGet(ctx, p.meta, fieldTop, fieldLater)
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
 	for i, r := range todo {
 		lengths[i] = pipe.LLen(ctx, p.failed(r.host))
 		heads[i] = pipe.LRange(ctx, p.failed(r.host), 0, min(r.left, maxRetryItems)-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return s.classify(ctx, err)
+		return used, s.classify(ctx, err)
 	}
 	for i := range todo {
 		todo[i].left = min(todo[i].left, lengths[i].Val())
 		todo[i].head = heads[i].Val()
 	}
-	return nil
+	return roundsOf(fields.Val()), nil
 }
 
 // step queues the items in the heads of todo again.
-func (r *retry) step(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
+func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used rounds) (total int, err error) {
 	var calls []*call
 	var of []*retrying
 	for i := range todo {
@@ -125,9 +148,9 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying) (total 
 		if len(h.head) == 0 {
 			continue
 		}
-		args := []any{h.host}
+		args := []any{h.host, used.top, used.top}
 		for _, value := range h.head {
-			if args, err = r.appendArgs(ctx, args, value, h.host); err != nil {
+			if args, err = r.appendArgs(ctx, args, value, h.host, used); err != nil {
 				return 0, err
 			}
 		}
@@ -149,23 +172,23 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying) (total 
 }
 
 // appendArgs appends the arguments of retry.lua for a failed item.
-func (r *retry) appendArgs(ctx context.Context, args []any, value, host string) ([]any, error) {
-	item, err := r.nextRound(value, host)
+func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, used rounds) ([]any, error) {
+	item, err := r.failedItem(value, host)
 	if err != nil {
 		return nil, err
 	}
 	stays := false
 	if r.cfg.Exact != nil && item.Class != frontier.Bulk {
-		if stays, err = r.stays(ctx, item); err != nil {
+		if stays, err = r.stays(ctx, &item); err != nil {
 			return nil, err
 		}
 	}
-	return r.retryArgs(args, value, &item, stays), nil
+	return r.retryArgs(args, value, r.nextRound(item, used), stays), nil
 }
 
 // retryArgs appends the arguments of retry.lua for a failed item with the given value, and for the item of its next round.
-func (s *Store) retryArgs(args []any, value string, next *frontier.Item, stays bool) []any {
-	print, option := s.exactPrint(next), "1"
+func (s *Store) retryArgs(args []any, value string, next frontier.Item, stays bool) []any {
+	print, option := s.exactPrint(&next), "1"
 	if print == "" {
 		option = ""
 	}
@@ -174,17 +197,17 @@ func (s *Store) retryArgs(args []any, value string, next *frontier.Item, stays b
 		// an exact item. While the fingerprint of this item is in partition.exact, retry.lua
 		// does not queue the bulk item.
 		print = next.Fingerprint[:]
-	} else if stays {
+	}
+	if stays {
 		option = "o"
 	}
-	return append(args, value, appendEntry(nil, next), print, option)
+	args[2] = max(args[2].(uint32), next.Round)
+	return append(args, value, appendEntry(nil, &next), print, option)
 }
 
 // stays reports whether a failed exact item stays failed, and offers its URL if its window is over.
-func (r *retry) stays(ctx context.Context, next frontier.Item) (bool, error) {
-	failed := next
-	failed.Round--
-	what, err := r.cfg.Exact.Retry(ctx, &failed)
+func (r *retry) stays(ctx context.Context, failed *frontier.Item) (bool, error) {
+	what, err := r.cfg.Exact.Retry(ctx, failed)
 	if err != nil || what != exact.OfferAgain {
 		return what == exact.KeepFailed, err
 	}
@@ -195,13 +218,18 @@ func (r *retry) stays(ctx context.Context, next frontier.Item) (bool, error) {
 	return true, err
 }
 
-// nextRound decodes a failed item and returns it for its next round.
-func (s *Store) nextRound(value, host string) (frontier.Item, error) {
+// nextRound returns a failed item in its next round.
+func (s *Store) nextRound(item frontier.Item, used rounds) frontier.Item {
+	pure := s.cfg.Exact != nil && s.cfg.Exact.Rules.Pure(item.Class)
+	item.Round, item.Attempts, item.Deliveries = used.next(item.Round, pure), 0, 0
+	return item
+}
+
+// failedItem decodes a failed item.
+func (s *Store) failedItem(value, host string) (frontier.Item, error) {
 	e, err := s.decodeListed(value, host, frontier.Failed)
 	if err != nil {
 		return frontier.Item{}, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
 	}
-	item := e.item
-	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
-	return item, nil
+	return e.item, nil
 }

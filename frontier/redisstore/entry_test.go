@@ -60,23 +60,6 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRoundOffset inserts frontier.PromotedRound into an entry, as add.lua does to promote an
-// item. The result must be the entry that appendEntry makes for that round.
-func TestRoundOffset(t *testing.T) {
-	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
-		for _, hops := range []uint8{0, 1} {
-			it := frontier.Item{URL: "https://a.test/", Host: "a.test", Depth: depth, Hops: hops, Class: frontier.Exact, Referrer: frontier.Referrer{1}}
-			entry := string(appendEntry(nil, &it))
-			at := roundOffset(&it)
-			promoted := string([]byte{entry[0] + entryRound}) + entry[1:at] + "\xc0\x84\x3d" + entry[at:]
-			it.Round = frontier.PromotedRound
-			if want := string(appendEntry(nil, &it)); promoted != want {
-				t.Errorf("depth %d, hops %d: promoted to %q, want %q", depth, hops, promoted, want)
-			}
-		}
-	}
-}
-
 func TestDecodeEntryRefusesDamage(t *testing.T) {
 	whole := string(appendEntry(nil, &frontier.Item{
 		URL: "https://b.test:1/", Host: "a.test", Depth: 300, Hops: 1, Class: 1, Round: 300, Referrer: frontier.Referrer{1},

@@ -78,6 +78,8 @@ const (
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
 	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed to contain them
+	fieldTop             = "top"     // the latest round that an item has had
+	fieldLater           = "later"   // items that were queued in the round after top, because the filter claimed to contain them; see add.lua
 	fieldKnown           = "known"   // keys that MarkSeen put into the filter; no item was added for them
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"

@@ -131,7 +131,7 @@ func TestRecreateRefusesCards(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	const secret = "0123456789abcdef0123456789abcdeX"
-	for _, text := range []string{"", "{}", `{"format":1}`, `{"format":2,"id":"abcdef","partitions":4,"lease_ms":5000,"key":"` + secret + `"}`} {
+	for _, text := range []string{"", "{}", `{"format":1}`, `{"format":3,"id":"abcdef","partitions":4,"lease_ms":5000,"key":"` + secret + `"}`} {
 		err := Recreate(t.Context(), cfg, []byte(text))
 		if !errors.Is(err, frontier.ErrParamsMismatch) || strings.Contains(err.Error(), secret[:16]) {
 			t.Errorf("Recreate from %q = %v, want %v and no key", text, err, frontier.ErrParamsMismatch)

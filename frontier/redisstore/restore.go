@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -45,15 +47,14 @@ type past struct {
 }
 
 // metKey identifies an item in a queue, a lease or a list of failed items. If the URL of a bulk
-// item was promoted, the bulk item and the promoted item can both be there. Only the round of
-// the promoted item is frontier.PromotedRound or later.
+// item was promoted, the bulk item and the promoted item can both be there. The promoted item is exact.
 type metKey struct {
-	print    bloomstore.Fingerprint
-	promoted bool
+	print bloomstore.Fingerprint
+	exact bool
 }
 
 func metKeyOf(it *frontier.Item) metKey {
-	return metKey{it.Fingerprint, it.Round >= frontier.PromotedRound}
+	return metKey{it.Fingerprint, it.Class != frontier.Bulk}
 }
 
 // met is an item in a queue, a lease or a list of failed items.
@@ -162,6 +163,9 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts,
 		fieldChecksQueued, found.Checks.Queued, fieldChecksLeased, found.Checks.Leased,
 		fieldEpoch, "restored", // differs from the run id of every server, so no host is leased for a while
+	}
+	if len(h.rounds) > 0 { // an exact item may have been queued in the latest round
+		fields = append(fields, fieldTop, slices.Max(slices.Collect(maps.Values(h.rounds))), fieldLater, 1)
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)

@@ -6,6 +6,8 @@
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key
+--          3 the latest round of an item of the partition, as the caller knows it
+--          4 the latest round after this call
 --          then four arguments for each item:
 --            its value in the list of failed items
 --            its new entry
@@ -14,13 +16,14 @@
 --            "1" to add the fingerprint to exact; "o" if the item is outdated, because a
 --              later round of its URL has begun: it stays failed; otherwise ''
 -- returns  how many were queued, or -1 if the list does not begin with these items
---          any more
+--          any more, or if an item of the partition has had a later round than ARGV 3
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
-local n = (#ARGV - 2) / 4
+local n = (#ARGV - 4) / 4
 for i, value in ipairs(redis.call('LRANGE', FAILED, 0, n - 1)) do
-  if value ~= ARGV[4 * i - 1] then return -1 end
+  if value ~= ARGV[4 * i + 1] then return -1 end
 end
+if (redis.call('HGET', META, 'top') or '0') ~= ARGV[3] then return -1 end
 local total = redis.call('LLEN', FAILED)
 if total < n then return -1 end
 redis.call('SCARD', FAILEDHOSTS)
@@ -30,12 +33,12 @@ local was = standing()
 -- If an exact URL is in the list several times, only its last item is queued again.
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
-  local print = ARGV[4 * i + 1]
+  local print = ARGV[4 * i + 3]
   if print ~= '' then
-    kept[i] = ARGV[4 * i + 2] == 'o' or waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
+    kept[i] = ARGV[4 * i + 4] == 'o' or waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
     if kept[i] then
-      stay[#stay + 1] = ARGV[4 * i - 1]
-    elseif ARGV[4 * i + 2] == '1' then
+      stay[#stay + 1] = ARGV[4 * i + 1]
+    elseif ARGV[4 * i + 4] == '1' then
       waits[print], prints[#prints + 1] = true, print
     end
   end
@@ -46,7 +49,7 @@ if offered == 0 and total == n then return 0 end
 local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of the n items failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
-  local entry = not kept[i] and ARGV[4 * i]
+  local entry = not kept[i] and ARGV[4 * i + 2]
   if entry and i <= n - mine then
     local queue = queues[queueOf(entry)]
     queue[#queue + 1] = entry
@@ -79,5 +82,6 @@ redis.call('PERSIST', STATE)
 if not lease[1] and not was.listed then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end
+sums[#sums + 1], sums[#sums + 2] = 'top', ARGV[4]
 all('HSET', META, sums)
 return offered

@@ -133,11 +133,11 @@ func (b *scriptBench) exactArg(number int) any {
 // renew queues the first failed item again. The offer has the decision Again.
 func (b *scriptBench) renew() {
 	b.Helper()
-	item, err := b.nextRound(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
+	item, err := b.failedItem(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
 	if err != nil {
 		b.Fatal(err)
 	}
-	mustAddDecided(b, b.Store, exact.Again, item.Round, []frontier.Offer{item.Offer()})
+	mustAddDecided(b, b.Store, exact.Again, item.Round+1, []frontier.Offer{item.Offer()})
 }
 
 func (b *scriptBench) readyCall() *call {
@@ -147,15 +147,17 @@ func (b *scriptBench) readyCall() *call {
 
 func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
-	args := []any{}
+	fields := b.admin.HMGet(b.Context(), p.meta, fieldTop, fieldLater).Val()
+	used := roundsOf(fields)
+	args := []any{faultHost, used.top, used.top}
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
-		item, err := b.nextRound(value, faultHost)
+		item, err := b.failedItem(value, faultHost)
 		if err != nil {
 			b.Fatal(err)
 		}
-		args = b.retryArgs(args, value, &item, false)
+		args = b.retryArgs(args, value, b.nextRound(item, used), false)
 	}
-	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
+	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args[1:]...)
 }
 
 // faultScenarios are runs of scripts. Of fifteen items, ten are leased, in this order:
@@ -239,6 +241,7 @@ var exactScenarios = []scenario{
 		b.must(b.completeCall(b.lend(), 1, ""), "complete")
 		tried := b.retryCall()
 		b.renew()
+		tried.args[1] = 1 // the round of the renewed item
 		return tried
 	}, 8, []int{0, 1}},
 }

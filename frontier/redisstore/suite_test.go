@@ -92,13 +92,38 @@ func suiteConfig(at redis.UniversalOptions, partitions int, opt frontiertest.Opt
 func withSet(at redis.UniversalOptions, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
 	return func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		set := exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: exact.Windows{frontiertest.ClassWindow: frontiertest.Window}})
-		client := newClient(set)
-		client.Now = opt.Now
-		output := exact.NewOutput(exact.OutputConfig{Set: client.Set, Files: opt.Output})
-		client.End, opt.Output = output.End, output
-		cfg := suiteConfig(at, partitions, opt)
-		cfg.Exact = client
-		return openAgain(t, cfg)
+		return openWithSet(t, suiteConfig(at, partitions, opt), opt, set)
+	}
+}
+
+func openWithSet(t *testing.T, cfg Config, opt frontiertest.Options, set exact.Set) crawl {
+	client := newClient(set)
+	client.Now = opt.Now
+	output := exact.NewOutput(exact.OutputConfig{Set: client.Set, Files: opt.Output})
+	client.End, cfg.Exact = output.End, client
+	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return output, nil }
+	return openAgain(t, cfg)
+}
+
+// TestRoundsDoNotRepeat: see frontiertest.Rounds. Without an exact set there are no windows, but other rounds.
+func TestRoundsDoNotRepeat(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	runs := 12
+	if *proof {
+		runs = 400
+	}
+	first, runs := suite.FirstSeed(uint64(*seed), runs)
+	for i := range uint64(runs) {
+		clock := suite.NewClock()
+		opt := frontiertest.Options{Now: clock.Now, LeaseTTL: 30 * time.Second}
+		cfg := suiteConfig(redis.UniversalOptions{Addrs: []string{server.Addr()}}, 1, opt)
+		if i%4 == 0 {
+			frontiertest.Rounds(t, openAgain(t, cfg), clock, func() {}, first+i)
+			continue
+		}
+		set := exacttest.NewMemory(exacttest.Options{Now: clock.Now, Windows: exact.Windows{frontier.Listed: frontiertest.Window}})
+		frontiertest.Rounds(t, openWithSet(t, cfg, opt, set), clock, func() { _, _, _ = set.Sweep(t.Context(), 100) }, first+i)
 	}
 }
 

@@ -90,6 +90,7 @@ func (c *Client) Decide(ctx context.Context, hasher bloomstore.Hasher, offers []
 		if decision := &d.Each[i]; isExact(&offers[i]) {
 			at := index[decision.Print]
 			decision.Kind, decision.Round = c.Rules.kind(answers[at], keys[at].Class), answers[at].Round
+			decision.Later = decision.Kind.isNew() && !c.Rules.Pure(keys[at].Class)
 		}
 	}
 	crash.Point("decided")
@@ -234,8 +235,8 @@ const (
 
 // Retry says what to do with a failed exact item. The set must know all rounds of an exact URL, so that no
 // two records of the URL have the same round. With RetryItem the set learns of the next round when the item
-// ends. So the queue is at most one round ahead of the set. If the key is swept meanwhile,
-// the set does not learn of this round, but never gives it to the URL: see Set.Sweep.
+// ends. So the queue is at most one round ahead of the set, unless the URL can have been a bulk URL (see Decision.Later). If
+// the key is swept meanwhile, the set does not learn of this round, but never gives it to the URL: see Set.Sweep.
 func (c *Client) Retry(ctx context.Context, it *frontier.Item) (Retrying, error) {
 	if c.Set == nil {
 		return KeepFailed, c.Err

@@ -31,7 +31,7 @@ func TestDecisionsOfSet(t *testing.T) {
 	undecided, known := exact.Decision{}, exact.Decision{Kind: exact.Known}
 	want([]frontier.Offer{bulk, malformed})
 	isNew := exact.Decision{Kind: exact.New}
-	want([]frontier.Offer{pure, found, bulk, pure, malformed}, isNew, exact.Decision{Kind: exact.Promoted}, undecided, isNew, undecided)
+	want([]frontier.Offer{pure, found, bulk, pure, malformed}, isNew, exact.Decision{Kind: exact.Promoted, Later: true}, undecided, isNew, undecided)
 	want([]frontier.Offer{pure, found, bulk}, known, known, undecided)
 	d.clock.Advance(time.Minute)
 	d.forward()

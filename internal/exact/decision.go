@@ -19,8 +19,7 @@ const (
 	// is a false positive and counts in Stats.Recovered.
 	New
 	// Promoted is like New, but the URL might have been offered as Bulk before. Therefore a claim
-	// of the filter counts in Stats.Promoted, and the item is then queued in a later round than any
-	// bulk item of the URL.
+	// of the filter counts in Stats.Promoted.
 	Promoted
 	// Again is like New, for a URL that the set contained before. Either its window (the time for which a
 	// finished URL counts as seen) is over, or the store lost its item.
@@ -33,8 +32,12 @@ func (k Kind) isNew() bool { return k == New || k == Promoted || k == Again }
 // Decision is a set's decision about one offer.
 type Decision struct {
 	Kind  Kind
-	Round uint32                 // the round in which the item is queued
+	Round uint32                 // the round in which the item is queued; see Later
 	Print bloomstore.Fingerprint // of an offer that is not Undecided
+	// Later means that the URL can have been a bulk URL. If the filter claims to contain it, an item of the URL may have
+	// had any round. So the item is queued in the round after the latest one that the store has used, or in Round if that
+	// is later still. The set learns of the round when the item ends.
+	Later bool
 }
 
 // Decisions are a set's decisions about the offers of a call.

@@ -82,7 +82,7 @@ func (f *Forwarder) offersOf(keys []located) (offers []frontier.Offer, decided [
 		offers = append(offers, frontier.Offer{
 			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops, Priority: k.Priority,
 		})
-		decided = append(decided, Decision{kind, k.Round, k.Fingerprint})
+		decided = append(decided, Decision{kind, k.Round, k.Fingerprint, !f.Rules.Pure(k.Class)})
 	}
 	return offers, decided
 }

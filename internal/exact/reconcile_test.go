@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // TestReconcileAfterLoss: Reconcile queues all waiting items, in their rounds, after the
@@ -48,8 +50,8 @@ func TestForwarderPromotes(t *testing.T) {
 	}
 	d.clock.Advance(2 * time.Minute)
 	d.must(d.forwarder.Tidy(t.Context()))
-	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != frontier.PromotedRound {
-		t.Errorf("the forwarder queued %+v, want %s in round %d", l.Items, found.URL, frontier.PromotedRound)
+	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != 1 {
+		t.Errorf("the forwarder queued %+v, want %s in round 1", l.Items, found.URL)
 	}
 }
 
@@ -75,8 +77,8 @@ func TestRoundsAfterSweep(t *testing.T) {
 	d.state(swept, exact.Unknown, 0)
 	d.offer(frontier.Added, found)
 	d.clock.Advance(time.Second)
-	if got := d.lease().Items; len(got) != 1 || got[0].URL != found.URL || got[0].Round != frontier.PromotedRound {
-		t.Errorf("after the sweep the queue leases %+v, want %s in round %d", got, found.URL, frontier.PromotedRound)
+	if got := d.lease().Items; len(got) != 1 || got[0].URL != found.URL || got[0].Round != 2 {
+		t.Errorf("after the sweep the queue leases %+v, want %s in round 2", got, found.URL)
 	}
 }
 
@@ -112,11 +114,11 @@ func TestRetryOfSweptKeys(t *testing.T) {
 		d.state(page, exact.Unknown, 0)
 		retry()
 		d.offer(frontier.Seen, page)
-		fail(frontier.PromotedRound + 2*i) // an unknown key begins two rounds after the swept key
+		fail(3 + 2*i) // an unknown key begins two rounds after the swept key
 	}
 	d.clock.Advance(2 * time.Hour)
 	retry() // the key was not swept
-	const last = frontier.PromotedRound + 5
+	const last = 3 + 5
 	fail(last)
 
 	retry() // the window is not over; it ends while the item waits
@@ -168,5 +170,18 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 	d.forward()
 	if grant := d.grant(); len(grant.Leases) != 1 {
 		t.Errorf("Lease after the forwarder queued the keys again = %+v, want one lease", grant)
+	}
+}
+
+// TestRoundsDoNotRepeat: see frontiertest.Rounds.
+func TestRoundsDoNotRepeat(t *testing.T) {
+	runs := 300
+	if *proof {
+		runs = 20_000
+	}
+	first, runs := suite.FirstSeed(*seed, runs)
+	for i := range runs {
+		d := newDesk(t, exact.Windows{frontier.Listed: frontiertest.Window}, 0)
+		frontiertest.Rounds(t, d.queue, d.clock, func() { d.must(d.forwarder.Tidy(t.Context())) }, first+uint64(i))
 	}
 }

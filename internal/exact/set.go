@@ -41,9 +41,7 @@ type Set interface {
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number.
 	// Afterwards the first round of an unknown key is at least two rounds after the round of
-	// each deleted key, because Store.Retry can be one round ahead of the set. The first round
-	// is also not before frontier.PromotedRound, because the key might have been a bulk URL.
-	// The result lag is the longest time for which a remaining key has been expired, or 0
+	// each deleted key, because Client.Retry can be one round ahead of the set. The result lag is the longest time for which a remaining key has been expired, or 0
 	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only in
 	// one case: while Sweep runs, another call commits a change of a key, and then a further
 	// call locks that key.

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -38,7 +37,7 @@ func scanEntry(row pgx.CollectableRow) (e exact.Entry, err error) {
 // Sweep implements exact.Set. If several callers sweep at once, only one of them deletes
 // keys.
 func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
-	if err := s.queryRow(ctx, "sweep", s.sql("sweep"), []any{s.crawl, n, s.now(), frontier.PromotedRound}, &swept); err != nil {
+	if err := s.queryRow(ctx, "sweep", s.sql("sweep"), []any{s.crawl, n, s.now()}, &swept); err != nil {
 		return 0, 0, err
 	}
 	// The lag needs a separate statement, because the first statement still sees the deleted

@@ -102,17 +102,13 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 }
 
 // waitingRefs yields the keys of the records that waiting exact items will get. The rebuild
-// leaves out records with these keys.
-//
-// A waiting item in round 0 may have been a bulk item before, unless its class depends only on
-// its URL. A record of round 0 may then belong to the bulk item, so the rebuild must read this
-// record. Therefore the key of such a waiting item gets the round frontier.PromotedRound
-// instead of 0, and rebuildState.parseEnd decides about the record of round 0.
+// leaves out records with these keys. An item whose class does not depend only on its URL may have been a bulk item before, and
+// wait in a later round than that of its key. rebuildState.parseEnd decides about the records of its URL.
 func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {
-			if e.Round == 0 && !rules.Pure(e.Class) {
-				e.Round = frontier.PromotedRound
+			if err == nil && !rules.Pure(e.Class) {
+				continue
 			}
 			if !yield(record.Key{Item: e.Fingerprint, Round: e.Round}, err) || err != nil {
 				return
@@ -198,7 +194,7 @@ func (m *rebuildState) eachEnd(ctx context.Context, records RecordSource) iter.S
 
 // parseEnd parses a record. If the item failed and was queued again, the result has a
 // second element for the round in which the item waits now. The result is empty if the
-// item is exact and still waits in round 0, because it will get another record.
+// item is exact and still waits, because it will get another record.
 func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string
@@ -226,14 +222,18 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	}
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny || m.c.Policy().SeedsUnlimited)
-	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not yield the key of such a record
+	class, known := m.c.Exact.ClassOf(r.Class)
+	mixed := m.keys != nil && known && class != frontier.Bulk && !m.c.Exact.Pure(class) // waitingRefs does not yield the key of such a record
 	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {
 		return nil, err
 	}
 	waits := key.State == exact.Pending || key.State == exact.Queued
-	if mixed && waits && key.Round == 0 {
+	if mixed && waits && key.Round <= r.Round {
 		return nil, nil
+	}
+	if r.Class != "" {
+		end.Item.Class = class // the set may have its URL with another class
 	}
 	if atSeed = r.Depth == 0 && end.Item.Class != frontier.Sitemap; atSeed {
 		end.Item.Priority = frontier.PrioritySeed
@@ -248,12 +248,6 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		ends = append(ends, later)
 	}
 	return ends, nil
-}
-
-// pure reports whether the class with this name depends only on the URL.
-func (m *rebuildState) pure(name string) bool {
-	class, known := m.c.Exact.ClassOf(name)
-	return known && m.c.Exact.Pure(class)
 }
 
 // classify sets the class of an item, and returns its state in the exact set if the set is

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -187,7 +186,7 @@ func (m *Memory) Sweep(_ context.Context, n int) (swept int, lag time.Duration, 
 	slices.SortStableFunc(expired, func(a, b *row) int { return a.over.Compare(b.over) })
 	gone := expired[:min(n, len(expired))]
 	for _, r := range gone {
-		m.floor = max(m.floor, r.Round+2, frontier.PromotedRound)
+		m.floor = max(m.floor, r.Round+2)
 		delete(m.rows, r.Fingerprint)
 	}
 	return len(gone), lagOf(expired[len(gone):], now), nil

@@ -3,10 +3,8 @@
 -- order of their fingerprints, as everywhere, because even SKIP LOCKED can wait. It can wait if another transaction
 -- commits an update of a row while the statement runs, and the new version of the row is locked.
 -- A deleted key can be inserted again. Keys that are inserted later begin at least two rounds after each deleted key.
--- One round is not enough, because the queue may already have begun the next round of a deleted key. Keys that are
--- inserted later also begin at least in round $4, because their URLs might have been in the queue before as bulk URLs,
--- for which no keys are stored here.
--- $1  crawl   $2  maximum number of keys   $3  current time; null means now()   $4  frontier.PromotedRound
+-- One round is not enough, because the queue may already have begun the next round of a deleted key.
+-- $1  crawl   $2  maximum number of keys   $3  current time; null means now()
 WITH turn AS (
 	SELECT id
 	FROM crawler.crawl
@@ -31,7 +29,7 @@ WITH turn AS (
 ), raised AS (
 	UPDATE crawler.crawl AS c
 	SET floor = s.floor
-	FROM (SELECT greatest(max(round) + 2, $4) AS floor FROM swept HAVING count(*) > 0) AS s
+	FROM (SELECT max(round) + 2 AS floor FROM swept HAVING count(*) > 0) AS s
 	WHERE c.id = $1 AND c.floor < s.floor
 )
 SELECT count(*)
