@@ -198,7 +198,7 @@ func TestRebuildOfPromotedURL(t *testing.T) {
 	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
 		t.Fatalf("Retry = %d, %v, want 1", n, err)
 	}
-	uncommitted := records[0] // a worker wrote this record and then died
+	uncommitted := records[0]  // a worker wrote this record and then died
 	uncommitted.Item.Round = 2 // after round 1 of the promoted item
 	records = append(records, uncommitted)
 	if err := s.client.Del(t.Context(), s.partition("a.test").meta).Err(); err != nil {
