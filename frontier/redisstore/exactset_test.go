@@ -410,7 +410,7 @@ func TestLostExactCompletion(t *testing.T) {
 // and asks the set nothing new. A link that ended meanwhile is not queued again. One that was decided long ago is left to
 // a forwarder.
 func TestLostAnswersToLinks(t *testing.T) {
-	for _, link := range []string{"waits", "ended", "waits for long"} {
+	for _, link := range []string{"waits", "ended", "waits for long", "waits while the set is away"} {
 		t.Run(link, func(t *testing.T) {
 			t.Parallel()
 			set := &countingSet{Set: exacttest.NewMemory(exacttest.Options{})}
@@ -435,6 +435,12 @@ func TestLostAnswersToLinks(t *testing.T) {
 				endHost(t, c.Store, frontier.OK, frontier.OK)
 			case "waits for long":
 				decided = decided.Add(time.Minute)
+			case "waits while the set is away":
+				set.away = fmt.Errorf("set: %w", frontier.ErrUnavailable)
+				if err := complete(c.Context()); !errors.Is(err, frontier.ErrUnavailable) {
+					t.Errorf("Complete while the set is away = %v, want ErrUnavailable", err)
+				}
+				set.away = nil
 			}
 			if err := complete(c.Context()); err != nil {
 				t.Fatal(err)
@@ -443,11 +449,20 @@ func TestLostAnswersToLinks(t *testing.T) {
 				t.Errorf("the set was asked %d times, want once", set.decided)
 			}
 			stats := wantBooks(t, c.Store)
-			queued := map[string]uint64{"waits": 2, "waits for long": 2}[link]
+			queued := uint64(2)
+			if link == "ended" {
+				queued = 0
+			}
 			if stats.Added != 3 || stats.Queued != queued {
 				t.Errorf("%d added and %d queued, want 3 and %d", stats.Added, stats.Queued, queued)
 			}
-			want := map[string]exact.State{"waits": exact.Queued, "ended": exact.Done, "waits for long": exact.Pending}[link]
+			want := exact.Queued
+			switch link {
+			case "ended":
+				want = exact.Done
+			case "waits for long":
+				want = exact.Pending
+			}
 			if status, _ := set.Lookup(t.Context(), c.hasher.Fingerprint(done.Links[0].URL)); status.State != want {
 				t.Errorf("the set has the link in state %q, want %q", status.State, want)
 			}
@@ -455,10 +470,18 @@ func TestLostAnswersToLinks(t *testing.T) {
 	}
 }
 
-// countingSet counts the calls of Decide.
+// countingSet counts the calls of Decide. Its Lookup returns an error if there is one.
 type countingSet struct {
 	exact.Set
 	decided int
+	away    error
+}
+
+func (c *countingSet) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
+	if c.away != nil {
+		return exact.Status{}, c.away
+	}
+	return c.Set.Lookup(ctx, key)
 }
 
 func (c *countingSet) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {

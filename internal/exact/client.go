@@ -112,10 +112,11 @@ func (r *Rules) kind(answer Answer, class frontier.Class) Kind {
 }
 
 // Recheck is for decisions whose offers may have reached the queue before, because an answer was lost. Other workers
-// may have finished the new items since. So a new key counts as known now, unless it is still pending.
+// may have finished the new items since. So a new key counts as known now, unless it is still pending. With an error,
+// Recheck returns the decisions as they were.
 func (c *Client) Recheck(ctx context.Context, d Decisions) (Decisions, error) {
 	var failed error
-	d = d.Known(func(i int) bool {
+	now := d.Known(func(i int) bool {
 		if failed != nil {
 			return false
 		}
@@ -123,7 +124,10 @@ func (c *Client) Recheck(ctx context.Context, d Decisions) (Decisions, error) {
 		failed = err
 		return key.State != Pending || key.Round != d.Each[i].Round
 	})
-	return d, failed
+	if failed != nil {
+		return d, failed
+	}
+	return now, nil
 }
 
 // Fresh must be called before offers are made with decisions. If they are older than freshFor, new
