@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"sync"
 )
 
 // Client makes requests. It is safe for concurrent use.
@@ -32,6 +33,7 @@ type Client struct {
 	dialer    *dialer
 	transport http.RoundTripper
 	close     func()
+	zstd      *sync.Pool    // of zstd decoders
 	unpackers chan struct{} // one for each body that is being unpacked; see unpack
 }
 
@@ -48,6 +50,7 @@ func New(config Config) (*Client, error) {
 		dialer:    dialer,
 		close:     func() {},
 		unpackers: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		zstd:      newZstdPool(),
 	}
 	c.header, c.private = splitHeaders(config)
 	c.transport = config.Transport

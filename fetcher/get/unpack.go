@@ -72,7 +72,7 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 	case len(names) == 0:
 		return wire, func() {}, nil
 	case !slices.Contains(names, "br") && !slices.Contains(names, "zstd"):
-		plain, release = openAll(names, wire, limit)
+		plain, release = openAll(names, wire, limit, c.zstd)
 		return plain, release, nil
 	}
 	packed := newBuffer()
@@ -80,7 +80,7 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 		packed.release()
 		return nil, nil, err
 	}
-	u := &unpacking{ctx: ctx, places: c.unpackers, names: names, limit: limit, packed: packed, grow: grow, most: max(limit, maxPooled)}
+	u := &unpacking{ctx: ctx, places: c.unpackers, zstd: c.zstd, names: names, limit: limit, packed: packed, grow: grow, most: max(limit, maxPooled)}
 	if err := u.take(min(u.most, max(maxPooled, 16*int64(len(packed.bytes))))); err != nil {
 		packed.release()
 		return nil, nil, err
@@ -95,11 +95,11 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 
 // openAll returns the content of a body that was packed with each of names, one after the
 // other. The results of all steps but the last are bounded like a packed body.
-func openAll(names []string, body io.Reader, limit int64) (plain io.Reader, release func()) {
+func openAll(names []string, body io.Reader, limit int64, zstdReaders *sync.Pool) (plain io.Reader, release func()) {
 	var releases []func()
 	for i, name := range slices.Backward(names) {
 		var done func()
-		body, done = openOne(name, body)
+		body, done = openOne(name, body, zstdReaders)
 		releases = append(releases, done)
 		if i > 0 {
 			body = &bounded{from: body, left: maxPacked(limit)}
@@ -128,7 +128,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 }
 
 // openOne returns the content of a body that was packed with name.
-func openOne(name string, body io.Reader) (plain io.Reader, release func()) {
+func openOne(name string, body io.Reader, zstdReaders *sync.Pool) (plain io.Reader, release func()) {
 	if name == "gzip" {
 		z := gzipReaders.Get().(*gzipReader)
 		return z.open(body), z.release
@@ -204,8 +204,9 @@ func isDeflate(begin []byte) bool {
 type unpacking struct {
 	ctx    context.Context
 	places chan struct{}
-	names  []string // the content codings
-	limit  int64    // of the content
+	zstd   *sync.Pool // of the Client
+	names  []string   // the content codings
+	limit  int64      // of the content
 	packed *buffer
 	grow   func(more int64) error
 
@@ -243,7 +244,7 @@ func (u *unpacking) take(size int64) error {
 	case <-u.ctx.Done():
 		return errNoRoom{context.Cause(u.ctx)}
 	}
-	plain, release := openAll(u.names, u.packed.reader(), u.limit)
+	plain, release := openAll(u.names, u.packed.reader(), u.limit, u.zstd)
 	u.plain, u.done = plain, func() { release(); <-u.places }
 	return nil
 }
@@ -263,13 +264,17 @@ func isZstd(body []byte) bool {
 
 var brotliReaders = sync.Pool{New: func() any { return brotli.NewReader(nil) }}
 
-var zstdReaders = sync.Pool{New: func() any {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
-	if err != nil {
-		panic(err) // the options are not valid
-	}
-	return z
-}}
+// newZstdPool returns a pool of decoders. Each Client has its own, because a decoder has a channel, and a test in a
+// synctest bubble must not use the channels of another test.
+func newZstdPool() *sync.Pool {
+	return &sync.Pool{New: func() any {
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			panic(err) // the options are not valid
+		}
+		return z
+	}}
+}
 
 // gzipReader is a reusable decompressor. Some servers send other bytes, such as zeros, after
 // the last gzip member. gzipReader ignores these bytes, as browsers do.

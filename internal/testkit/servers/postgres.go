@@ -193,6 +193,7 @@ func (p *PostgresServer) config() []byte {
 		"unix_socket_directories": p.run,
 		"fsync":                   "off",
 		"full_page_writes":        "off",
+		"max_connections":         "400", // the tests of a package share a server
 		// Shared memory is in files of the data folder, which Close removes. POSIX
 		// shared memory would remain after the server is killed.
 		"dynamic_shared_memory_type": "mmap",

@@ -109,6 +109,9 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	for outcome, n := range st.Stats.Outcomes {
 		want[fmt.Sprintf("crawler_outcomes_total{outcome=%q}", outcome)] = float64(n)
 	}
+	for cause, n := range st.Stats.Causes {
+		want[fmt.Sprintf("crawler_errors_total{cause=%q}", cause)] = float64(n)
+	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if value, known := want[name]; !strings.HasPrefix(name, "crawler_build{") && (!known || value != got[name]) {
 			t.Errorf("%s is %g, want %g (is a known metric: %t)", name, got[name], value, known)
