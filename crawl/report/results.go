@@ -28,6 +28,7 @@ const (
 	Broken    ResultKind = "broken"  // 4xx, 5xx, and no answer except that of lost workers
 	Forbidden ResultKind = "robots"  // by robots.txt
 	Address   ResultKind = "address"
+	Dropped   ResultKind = "dropped" // by a rule that became stricter while they waited
 )
 
 // results are the outcomes of each kind, in the order of Report.Results.
@@ -44,6 +45,7 @@ var results = []struct {
 	{Broken, brokenOutcomes()},
 	{Forbidden, []frontier.Outcome{frontier.Robots}},
 	{Address, []frontier.Outcome{frontier.Address}},
+	{Dropped, []frontier.Outcome{frontier.Dropped}},
 }
 
 // brokenOutcomes returns the outcomes that are broken (see frontier.Outcome.IsBroken), except those of

@@ -15,7 +15,7 @@ func TestEachOutcomeHasOneKind(t *testing.T) {
 		frontier.OK: Status2xx, frontier.Type: Status2xx, frontier.Coding: Status2xx, frontier.Handler: Status2xx,
 		frontier.Redirect: Status3xx, frontier.ClientError: Status4xx, frontier.Throttled: Status4xx, frontier.ServerError: Status5xx,
 		frontier.Network: NoAnswer, frontier.HostDead: NoAnswer, frontier.WorkerLost: NoAnswer,
-		frontier.Robots: Forbidden, frontier.Address: Address,
+		frontier.Robots: Forbidden, frontier.Address: Address, frontier.Blocked: Blocked, frontier.Dropped: Dropped,
 	} {
 		condition := "outcome = " + string(outcome)
 		all := []Result{{want, 3, condition}}
