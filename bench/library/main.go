@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -78,7 +79,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		},
 	}
-	return crawl.Run(ctx, config)
+	err := crawl.Run(ctx, config)
+	if errors.Is(err, crawl.ErrStopped) { // by the command stop
+		return nil
+	}
+	return err
 }
 
 // look runs the subcommands that only inspect or stop a crawl.
