@@ -27,7 +27,7 @@ func Rounds(t testing.TB, crawl Crawl, clock *suite.Clock, sweep func(), seed ui
 	}
 	offer := func(class frontier.Class) {
 		url := page("a.test", rng.IntN(3))
-		url.Class = class
+		url.Class, url.Priority = class, frontier.Priority(rng.IntN(frontier.Priorities))
 		verdicts, err := crawl.Add(t.Context(), []frontier.Offer{url})
 		must(err)
 		note("offer %s as %v: %v", url.URL, class, verdicts[0].Answer)

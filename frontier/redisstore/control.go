@@ -83,18 +83,19 @@ type retrying struct {
 // rounds are the rounds of a partition's items.
 type rounds struct {
 	top   uint32 // the latest one
-	later bool   // an exact item was queued although the filter claimed to contain it, so another item of its URL may have had any round up to top
+	later uint64 // exact items that were queued although the filter claimed to contain them: other items of their URLs may have had any round up to top
 }
 
-// roundsOf reads fieldTop and fieldLater.
+// roundsOf reads fieldTop and fieldLater, which are missing if they are 0.
 func roundsOf(fields []any) rounds {
-	top, _ := strconv.ParseUint(text(fields[0]), 10, 32) // 0 if there is none
-	return rounds{uint32(top), fields[1] != nil}
+	top, _ := strconv.ParseUint(text(fields[0]), 10, 32)
+	later, _ := strconv.ParseUint(text(fields[1]), 10, 64)
+	return rounds{uint32(top), later}
 }
 
 // next returns the next round of an item that failed in a round. pure reports that only one item of its URL can exist.
 func (r rounds) next(round uint32, pure bool) uint32 {
-	if r.later && !pure {
+	if r.later > 0 && !pure {
 		return max(r.top, round) + 1
 	}
 	return round + 1
@@ -148,9 +149,9 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 		if len(h.head) == 0 {
 			continue
 		}
-		args := []any{h.host, used.top, used.top}
+		args, given := newRetryArgs(h.host, used), make(map[exact.Ref]bool)
 		for _, value := range h.head {
-			if args, err = r.appendArgs(ctx, args, value, h.host, used); err != nil {
+			if args, err = r.appendArgs(ctx, args, value, h.host, used, given); err != nil {
 				return 0, err
 			}
 		}
@@ -171,8 +172,12 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 	return total, err
 }
 
-// appendArgs appends the arguments of retry.lua for a failed item.
-func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, used rounds) ([]any, error) {
+// newRetryArgs returns the first arguments of retry.lua.
+func newRetryArgs(host string, used rounds) []any { return []any{host, used.later, used.top} }
+
+// appendArgs appends the arguments of retry.lua for a failed item. given has the rounds that were given to items of the call: a bulk
+// item and an exact item of one URL can be among them.
+func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, used rounds, given map[exact.Ref]bool) ([]any, error) {
 	item, err := r.failedItem(value, host)
 	if err != nil {
 		return nil, err
@@ -183,7 +188,12 @@ func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, 
 			return nil, err
 		}
 	}
-	return r.retryArgs(args, value, r.nextRound(item, used), stays), nil
+	next := r.nextRound(item, used)
+	for given[exact.Ref{Fingerprint: next.Fingerprint, Round: next.Round}] {
+		next.Round++
+	}
+	given[exact.Ref{Fingerprint: next.Fingerprint, Round: next.Round}] = true
+	return r.retryArgs(args, value, next, stays), nil
 }
 
 // retryArgs appends the arguments of retry.lua for a failed item with the given value, and for the item of its next round.
@@ -200,8 +210,9 @@ func (s *Store) retryArgs(args []any, value string, next frontier.Item, stays bo
 	}
 	if stays {
 		option = "o"
+	} else {
+		args[2] = max(args[2].(uint32), next.Round)
 	}
-	args[2] = max(args[2].(uint32), next.Round)
 	return append(args, value, appendEntry(nil, &next), print, option)
 }
 

@@ -6,8 +6,8 @@
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key
---          3 the latest round of an item of the partition, as the caller knows it
---          4 the latest round after this call
+--          3 the field later of meta, as the caller knows it
+--          4 the latest round of the new entries, or of an item before
 --          then four arguments for each item:
 --            its value in the list of failed items
 --            its new entry
@@ -16,14 +16,15 @@
 --            "1" to add the fingerprint to exact; "o" if the item is outdated, because a
 --              later round of its URL has begun: it stays failed; otherwise ''
 -- returns  how many were queued, or -1 if the list does not begin with these items
---          any more, or if an item of the partition has had a later round than ARGV 3
+--          any more, or if the field later has changed
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
 local n = (#ARGV - 4) / 4
 for i, value in ipairs(redis.call('LRANGE', FAILED, 0, n - 1)) do
   if value ~= ARGV[4 * i + 1] then return -1 end
 end
-if (redis.call('HGET', META, 'top') or '0') ~= ARGV[3] then return -1 end
+local used = redis.call('HMGET', META, 'later', 'top')
+if (used[1] or '0') ~= ARGV[3] then return -1 end
 local total = redis.call('LLEN', FAILED)
 if total < n then return -1 end
 redis.call('SCARD', FAILEDHOSTS)
@@ -82,6 +83,6 @@ redis.call('PERSIST', STATE)
 if not lease[1] and not was.listed then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end
-sums[#sums + 1], sums[#sums + 2] = 'top', ARGV[4]
+sums[#sums + 1], sums[#sums + 2] = 'top', int(math.max(tonumber(used[2] or 0), tonumber(ARGV[4])))
 all('HSET', META, sums)
 return offered

@@ -149,7 +149,7 @@ func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	fields := b.admin.HMGet(b.Context(), p.meta, fieldTop, fieldLater).Val()
 	used := roundsOf(fields)
-	args := []any{faultHost, used.top, used.top}
+	args := newRetryArgs(faultHost, used)
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
 		item, err := b.failedItem(value, faultHost)
 		if err != nil {
@@ -241,7 +241,6 @@ var exactScenarios = []scenario{
 		b.must(b.completeCall(b.lend(), 1, ""), "complete")
 		tried := b.retryCall()
 		b.renew()
-		tried.args[1] = 1 // the round of the renewed item
 		return tried
 	}, 8, []int{0, 1}},
 }
