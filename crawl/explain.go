@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
@@ -19,6 +20,10 @@ import (
 // explain implements Handle.Explain. The allowed addresses are a setting of a run, so
 // explain checks the addresses of the URL's host only while the crawl runs.
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
+	versions, err := ses.engine.History(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rules, now := ses.plan.policy.Load().Host, time.Now()
 	sources := explain.Sources{
 		Canon: ses.plan.canon, Rules: ses.plan.policy.Load().Rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.plan.exact,
@@ -27,6 +32,7 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 			return ses.locate(ctx, url, host, fetcher.ProductToken(rules(host).Header, ses.plan.userAgent()), now)
 		},
 		CheckPort:    ses.plan.checkPort,
+		Since:        func(setting, by string) string { return since(versions, setting, by) },
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
 	if ses.monitor != nil {
@@ -41,6 +47,24 @@ func (ses *session) explain(ctx context.Context, raw string) (*Explanation, erro
 		err = ses.addCheck(ctx, e)
 	}
 	return e, err
+}
+
+// since implements explain.Sources.Since with the history of the policy.
+func since(versions []PolicyVersion, setting, by string) string {
+	for _, v := range slices.Backward(versions) {
+		for _, c := range v.Changes {
+			added := by == "" || slices.Contains(textList(c.To), by) && !slices.Contains(textList(c.From), by)
+			if c.Name != setting || !added {
+				continue
+			}
+			words := fmt.Sprintf("version %d of the policy decided that, by %s at %s", v.Number, v.Who, v.Time.Format(time.RFC3339))
+			if v.Why != "" {
+				words += ": " + v.Why
+			}
+			return words
+		}
+	}
+	return ""
 }
 
 // addCheck adds the state of the URL's check to the verdict on a URL outside the scope.
@@ -94,7 +118,7 @@ func (ses *session) hostLimit(at *engine.URLState) []explain.Check {
 		return nil
 	}
 	c := explain.Check{
-		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
+		Rule: explain.HostLimit, Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
 	}
 	if ses.plan.policy.Load().SeedsUnlimited && at.HostMost == settings.MaxPerLinkedHost {

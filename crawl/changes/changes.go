@@ -74,9 +74,6 @@ func Between(before, after table.Lines, temp string, read func(iter.Seq2[Change,
 	})
 }
 
-// firstPromoted is the first round of a URL that was promoted in Redis: see frontier.Item.
-const firstPromoted = 1_000_000
-
 // MissingRoundError reports that no record of a crawl has a round above 0.
 type MissingRoundError struct {
 	Round, Last uint32 // the round that was asked for, and the last one of the crawl
@@ -97,7 +94,7 @@ func LastRounds(records table.Lines) (r Rounds, err error) {
 		if err != nil {
 			return r, err
 		}
-		r.After = max(r.After, p.Round%firstPromoted)
+		r.After = max(r.After, p.Round)
 	}
 	if r.After == 0 {
 		return r, &MissingRoundError{Round: 1}
@@ -108,8 +105,8 @@ func LastRounds(records table.Lines) (r Rounds, err error) {
 
 // Read is like Between, for the times at which the rounds r.Before and r.After of one crawl were over. A
 // round is over when the first URL of a later round is fetched. Of each URL, the last record of that time
-// counts. A URL is new if its first record is from between these times. Read iterates over the records
-// twice.
+// counts. A URL is new if its first record is from between these times. A URL that was promoted (see
+// frontier.Stats) belongs to the round of its record. Read iterates over the records twice.
 func (r Rounds) Read(records table.Lines, temp string, read func(iter.Seq2[Change, error]) error) error {
 	var ends [2]time.Time // of the rounds; zero if there is no later round
 	last := uint32(0)
@@ -117,10 +114,9 @@ func (r Rounds) Read(records table.Lines, temp string, read func(iter.Seq2[Chang
 		if err != nil {
 			return err
 		}
-		round := p.Round % firstPromoted
-		last = max(last, round)
+		last = max(last, p.Round)
 		for i, of := range []uint32{r.Before, r.After} {
-			if round > of && (ends[i].IsZero() || p.FetchedAt.Before(ends[i])) {
+			if p.Round > of && (ends[i].IsZero() || p.FetchedAt.Before(ends[i])) {
 				ends[i] = p.FetchedAt
 			}
 		}

@@ -67,17 +67,17 @@ func TestBetween(t *testing.T) {
 }
 
 // TestRounds: the ends of two rounds of one crawl are compared. A page that was found in a later round is
-// new, although its own round is 0, and a promoted page begins with round 1,000,000.
+// new, although its own round is 0, and a promoted page is one of its round.
 func TestRounds(t *testing.T) {
 	all := linesOf(t, page1("healed", 0, 1, 500, ""), page1("healed", 1, 10, 200, ""), page1("healed", 2, 20, 200, "t"),
-		page1("still", 0, 2, 200, ""), page1("found", 0, 11, 200, ""), page1("late", 0, 21, 200, ""), page1("promoted", firstPromoted, 3, 200, ""))
+		page1("still", 0, 2, 200, ""), page1("found", 0, 11, 200, ""), page1("late", 0, 21, 200, ""), page1("promoted", 2, 22, 200, ""))
 	for _, tt := range []struct {
 		rounds Rounds
 		want   string
 	}{
 		{Rounds{0, 1}, "found new 0>200 >;healed status 500>200 >"},
-		{Rounds{1, 2}, "healed title 200>200 >t;late new 0>200 >"},
-		{Rounds{0, 2}, "found new 0>200 >;healed status,title 500>200 >t;late new 0>200 >"},
+		{Rounds{1, 2}, "healed title 200>200 >t;late new 0>200 >;promoted new 0>200 >"},
+		{Rounds{0, 2}, "found new 0>200 >;healed status,title 500>200 >t;late new 0>200 >;promoted new 0>200 >"},
 	} {
 		var got []string
 		if err := tt.rounds.Read(all, t.TempDir(), short(&got)); err != nil || strings.Join(got, ";") != tt.want {

@@ -62,7 +62,7 @@ const (
 	Fixed Kept = iota
 	// FixedShared is Fixed in Redis. A crawl in a directory does not have the setting.
 	FixedShared
-	// FixedExact is Fixed in Redis with Postgres. In a directory it is Later.
+	// FixedExact is Fixed in a directory, and in Redis with Postgres. A crawl in Redis alone does not have the setting.
 	FixedExact
 	// Later: with the crawl, if it is not the default, as the default of later runs. It decides
 	// what is requested, as whom, and what is kept.
@@ -78,10 +78,8 @@ const (
 // Postgres (exact).
 func (r *Row) In(shared, exact bool) Kept {
 	switch {
-	case r.Kept == FixedShared && shared, r.Kept == FixedExact && exact:
+	case r.Kept == FixedShared && shared, r.Kept == FixedExact && (exact || !shared):
 		return Fixed
-	case r.Kept == FixedExact && !shared:
-		return Later
 	case r.Kept == FixedShared, r.Kept == FixedExact:
 		return Never
 	}
@@ -283,7 +281,7 @@ var rows = []*Row{
 
 	{"exact", "", Exact, `["seeds"]`, Created, Fixed, "`RULES` for URLs that a false positive must never drop: none, all, or a list of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR",
 		func(s *Settings) Value { return newExactRules(&s.Exact) }},
-	{"window", "", Exact, "[]", Run, FixedExact, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); if Postgres has the keys, it cannot be changed later",
+	{"window", "", Exact, "[]", Created, FixedExact, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); in Redis it needs --postgres",
 		func(s *Settings) Value { return texts(&s.Windows, func(string) error { return nil }) }},
 	{"sink", "", Exact, "jsonl", Created, Fixed, "`WHERE`: records are lines of pages.jsonl, or rows of --postgres",
 		func(s *Settings) Value { return oneOf(&s.Sink, "jsonl", "postgres") }},

@@ -42,6 +42,9 @@ type Location struct {
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
 	Claims []bool // which layers of the filter claim to contain the URL, oldest first
+	// Row reports whether the URL has a row. Then an exact offer of it is Seen, whatever the filter claims. nil means that
+	// the exact set cannot be asked.
+	Row *bool
 }
 
 // Locate returns the location of a canonical URL whose host key is host. It reads the host's
@@ -85,9 +88,12 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 		l.State = frontier.Done
 	}
 	if s.cfg.Exact != nil {
-		err = s.cfg.Exact.AddStatus(ctx, print, &l.Status)
+		l.Row, err = s.cfg.Exact.AddStatus(ctx, print, &l.Status)
+		return l, err
 	}
-	return l, err
+	row, err := s.client.SIsMember(ctx, p.exact, string(print[:])).Result()
+	l.Row = &row
+	return l, s.classify(ctx, err)
 }
 
 // hostMost returns the maximum number of items of a host; 0 means no limit.

@@ -212,20 +212,20 @@ func (c *Client) idleLonger(d time.Duration) bool {
 	return since != nil && now.Sub(*since) > d && c.idleSince.CompareAndSwap(since, &now)
 }
 
-// AddStatus adds the outcome of a URL that is neither queued, leased nor failed to its status, if the set has it.
-// It does nothing if the set is unavailable, or if this process has none.
-func (c *Client) AddStatus(ctx context.Context, print bloomstore.Fingerprint, status *frontier.Status) error {
-	if c.Set == nil || status.State != frontier.Done && status.State != frontier.Unknown {
-		return nil
+// AddStatus adds the outcome of a URL that is neither queued, leased nor failed to its status, if the set has it, and
+// reports whether the set has the URL. It returns nil if the set is unavailable, or if this process has none.
+func (c *Client) AddStatus(ctx context.Context, print bloomstore.Fingerprint, status *frontier.Status) (has *bool, err error) {
+	if c.Set == nil {
+		return nil, nil
 	}
 	key, err := c.Set.Lookup(ctx, print)
 	if errors.Is(err, frontier.ErrUnavailable) {
-		return nil
+		return nil, nil
 	}
-	if key.State == Done || key.State == Failed {
+	if (status.State == frontier.Done || status.State == frontier.Unknown) && (key.State == Done || key.State == Failed) {
 		status.State, status.Outcome, status.Status, status.Round = key.Outcome.State(), key.Outcome, key.HTTP, key.Round
 	}
-	return err
+	return new(key.State != Unknown), err
 }
 
 // Retrying is what a Retry does with a failed exact item.

@@ -238,7 +238,7 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 		return URLState{}, err
 	}
 	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
-		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
+		Status: at.Status, Row: new(at.State != frontier.Unknown), Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
 		Given: at.Known, Layers: make([]explain.Layer, len(at.Claims)),
 	}}
 	if l.rows == nil {

@@ -149,7 +149,7 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 		return URLState{}, err
 	}
 	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
-		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
+		Status: at.Status, Row: at.Row, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: human.Seconds(at.Delay)},
 		Layers: make([]explain.Layer, len(at.Claims)),
 	}}
 	for i, known := range at.Claims {

@@ -31,13 +31,34 @@ func (q *query) askClass(context.Context) error {
 		if c.Name != c.Rule {
 			c.Words += fmt.Sprintf(" (class %s)", c.Name)
 		}
+		c.Words += q.rowWords(rules.Pure(class))
 		return nil
 	}
 	c.Words = fmt.Sprintf("no: the filter decides (--exact %s)", rules)
 	if others := rulesOnDiscovery(rules); !found && len(others) > 0 {
-		c.Words = fmt.Sprintf("depends on how it is found: %s (--exact %s)", strings.Join(others, " or "), rules)
+		c.Words = fmt.Sprintf("depends on how it is found: %s (--exact %s)", strings.Join(others, " or "), rules) + q.rowWords(false)
 	}
 	return nil
+}
+
+// rowWords says what becomes of an exact offer of the URL that the filter claims to contain. pure says that the rule is
+// about the URL itself. Then a URL without a row was never added, or its window is over.
+func (q *query) rowWords(pure bool) string {
+	before := q.out.Record // while the URL waits, its last record is that of an earlier round
+	switch {
+	case q.waits() && q.at.Item.Class != frontier.Bulk && before != nil && before.Class == "":
+		return fmt.Sprintf("; it was promoted: it was bulk in round %d, and is queued once more, in round %d", before.Round, q.at.Round)
+	case q.at.Row == nil:
+		return ""
+	case *q.at.Row:
+		return "; it has a row, so it is seen when it is found again"
+	case !q.at.InFilter:
+		return ""
+	case pure:
+		q.falseClaim, q.out.Store.State = true, frontier.Unknown
+		return "; it has no row (it was never queued, or its window is over), so it is queued when it is found, whatever the filter claims"
+	}
+	return "; it has no row, only the filter claims to know it: then it is promoted, which is to be queued once more, in a later round"
 }
 
 // rulesOnDiscovery returns the rules that depend on how a URL was found.

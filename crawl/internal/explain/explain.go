@@ -45,6 +45,9 @@ type Sources struct {
 	Exact *exact.Rules
 	// IgnoreRobots reports whether robots.txt is ignored for a host key.
 	IgnoreRobots func(host string) bool
+	// Since returns the version of the policy that gave a setting its present value, in words, or "" if the
+	// setting was never changed. by is the element of a list that decided; empty means the whole list.
+	Since func(setting, by string) string
 	// CheckHost returns a *get.AddressError for a host that must not be dialled, and
 	// another error for a host that cannot be looked up.
 	CheckHost func(ctx context.Context, host string) error
@@ -61,6 +64,7 @@ type Located struct {
 	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
+	Row   *bool   // whether a row proves that the URL was added; otherwise only the filter may claim it
 	Queue *Queue  // the position of the URL among the URLs of its host
 	More  []Check // checks of the store, which come after Sources.Rules
 	// Robots returns the state of the robots.txt of the URL's origin, or nil if it is
@@ -104,6 +108,8 @@ type query struct {
 	out *Explanation
 	url canon.URL
 	at  *Located
+
+	falseClaim bool // the filter claims to know the URL, but it was never added
 }
 
 // askStore asks for the state of the URL and the answer of the filter.

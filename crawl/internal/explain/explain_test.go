@@ -230,6 +230,27 @@ var explanations = []struct {
 		c.Status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1, Class: 4}}
 		s.Exact = exactly(exact.Rule{Text: "depth<=1"})
 	}},
+	{"exact with a row", page, func(c *crawl, s *Sources) {
+		c.Status, c.Row = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.OK, Status: 200}, new(true)
+		s.Exact = exactly(exact.Rule{Text: "seeds"})
+	}},
+	{"exact by its form, claimed by the filter alone", page, func(c *crawl, s *Sources) {
+		c.Status, c.Row = frontier.Status{State: frontier.Done, InFilter: true}, new(false)
+		s.Exact = exactly(exact.Rule{Text: "re=/page$"})
+	}},
+	{"exact as it may be found, claimed by the filter alone", page, func(c *crawl, s *Sources) {
+		c.Status, c.Row = frontier.Status{State: frontier.Done, InFilter: true}, new(false)
+		s.Exact = exactly(exact.Rule{Text: "depth<=1"})
+	}},
+	{"promoted", page, func(c *crawl, s *Sources) {
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 3, Item: frontier.Item{Depth: 1, Class: 4, Round: 3}}
+		c.Row, c.Trail = new(true), trailOf(record.Record{URL: page, Depth: 2, Round: 0})
+		s.Exact = exactly(exact.Rule{Text: "depth<=1"})
+	}},
+	{"refused: by a version of the policy", "https://h.example/private/x", func(_ *crawl, s *Sources) {
+		s.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile("/private")}
+		s.Since = func(setting, by string) string { return "since a change of " + setting + " " + by }
+	}},
 	{"not exact", page, func(c *crawl, s *Sources) {
 		c.Status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1}}
 		s.Exact = exactly(exact.Rule{Text: "seeds"})

@@ -12,6 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
+// HostLimit is the name of the check of --max-per-host, which the store makes: see Located.More.
+const HostLimit = "host limit"
+
 // askRules checks the URL against the rules for links, as if a page linked to the URL.
 func (q *query) askRules(ctx context.Context) error {
 	link := follow.Link{URL: q.url, Depth: follow.Unknown, Hops: follow.Unknown}
@@ -40,7 +43,37 @@ func (q *query) askRules(ctx context.Context) error {
 		}
 	}
 	q.out.Rules = append(q.out.Rules, q.at.More...)
+	for i := range q.out.Rules {
+		q.addVersion(&q.out.Rules[i])
+	}
 	return nil
+}
+
+// settingsOf has the names of the settings that rules obey, by the name of the rule.
+var settingsOf = map[string]string{
+	follow.Depth.String(): "max-depth", follow.Exclude.String(): "exclude", follow.Include.String(): "include",
+	follow.Domain.String(): "max-hosts-per-domain", HostLimit: "max-per-host",
+}
+
+// addVersion adds the version of the policy because of which a rule refuses the URL.
+func (q *query) addVersion(c *Check) {
+	if c.Answer != follow.Refuses || q.src.Since == nil {
+		return
+	}
+	setting, by := settingsOf[c.Rule], ""
+	switch c.Rule {
+	case follow.Trap.String():
+		flag, _, _ := strings.Cut(trap.Permission(c.Reason), " ")
+		setting = strings.TrimPrefix(flag, "--")
+	case follow.Exclude.String():
+		by = c.By
+	}
+	if setting == "" {
+		return
+	}
+	if since := q.src.Since(setting, by); since != "" {
+		c.Words += "; " + since
+	}
 }
 
 // Opened implements follow.Crawl.

@@ -28,7 +28,7 @@ func noURL(err error) Verdict {
 
 // verdict sums up the explanation.
 func (q *query) verdict() Verdict {
-	switch q.at.State {
+	switch q.out.Store.State {
 	case frontier.Queued:
 		return Verdict{Answer: string(frontier.Queued), Words: q.queuedWords() + q.prospect()}
 	case frontier.Leased:
@@ -47,7 +47,7 @@ func (q *query) verdict() Verdict {
 			ifs = append(ifs, c.Words)
 		}
 	}
-	if q.out.Filter.Known {
+	if q.out.Filter.Known && !q.falseClaim {
 		return Verdict{Answer: frontier.Seen.String(), Words: q.seenWords()}
 	}
 	words := q.placeWords()

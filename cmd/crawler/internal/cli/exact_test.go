@@ -85,8 +85,8 @@ func TestWindowOfSeed(t *testing.T) {
 		_, out, _ := run(t, "", "output", "--all-rounds", "--dir", dir)
 		return strings.Count(out, "\n")
 	}
-	if again("--window=", "http://a.test/ok"); records() != 1 {
-		t.Errorf("%d records without a window, want 1", records())
+	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--window=", "http://a.test/ok"); code != exitUsage || !strings.Contains(errs, `--window is ["first=1s"] there`) {
+		t.Errorf("a run without the window: exit code %d: %s, want %d and the window", code, errs, exitUsage)
 	}
 	for deadline := time.Now().Add(time.Minute); records() < 2; {
 		if time.Now().After(deadline) {

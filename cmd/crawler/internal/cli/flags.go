@@ -179,7 +179,7 @@ func formOptions(s *crawl.Settings) canon.Options {
 }
 
 // fixedNames are the names of the flags that are fixed when a crawl is created,
-// including those that are fixed only in Redis.
+// including those that only some kinds of crawls have.
 var fixedNames = settings.Names(func(row *settings.Row) bool {
-	return row.Section != "" && (row.Kept == settings.Fixed || row.Kept == settings.FixedShared)
+	return row.Section != "" && row.Kept <= settings.FixedExact
 })
