@@ -61,6 +61,7 @@ type Changed struct {
 	Stricter []string `json:"stricter,omitempty"`
 	Looser   []string `json:"looser,omitempty"`
 	Links    bool     `json:"links,omitempty"` // the crawl keeps links: see Settings.Links
+	Reach    *Reach   `json:"reach,omitempty"` // with Change.Dry and Stricter: the URLs that would be dropped
 }
 
 // Change changes the policy of the crawl, whether it runs or not, and returns when no crash can lose the
@@ -131,7 +132,12 @@ func (ses *session) change(ctx context.Context, c Change) (r Changed, err error)
 		return r, ses.adopt(newest)
 	}
 	if c.Dry {
-		return r, nil
+		if r.Stricter != nil {
+			var reached Reach
+			reached, err = reach(ctx, ses.engine, "", ses.plan.refuses(policyOf(&before, newest), policyOf(&after, v)))
+			r.Reach = &reached
+		}
+		return r, err
 	}
 	added, err := ses.engine.AddVersion(ctx, v)
 	if err != nil {
@@ -260,6 +266,11 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 	refuse(robots.ProductToken(agentOf(to)) != robots.ProductToken(agentOf(from)), settings.HeaderName,
 		"the first word of User-Agent is part of the identity of the crawl: robots.txt matches it")
 	uncounted := "without a limit they were not counted, so a limit cannot begin now"
+	for _, rule := range targetsOf(to.Drop) {
+		_, known := p.exact.ClassOf(rule.Class())
+		refuse(!known && rule.Class() != "" && rule.Class() != p.exact.Name(frontier.Bulk), "drop",
+			fmt.Sprintf("%q: the crawl has no class of this name", &rule))
+	}
 	wide := to.Scope != canon.ScopeHost.String()
 	refuse(wide && from.MaxHostsPerDomain == 0 && to.MaxHostsPerDomain > 0, "max-hosts-per-domain", uncounted)
 	refuse(from.CheckExternal && from.MaxExternal == 0 && to.MaxExternal > 0, "max-external", uncounted)
@@ -281,12 +292,12 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 // for a setting that does not decide this.
 func direction(name, from, to string) (stricter, looser bool) {
 	switch name {
-	case "exclude", "include":
+	case "exclude", "include", "drop":
 		before, after := textList(from), textList(to)
 		more := slices.ContainsFunc(after, func(re string) bool { return !slices.Contains(before, re) })
 		less := slices.ContainsFunc(before, func(re string) bool { return !slices.Contains(after, re) })
 		switch {
-		case name == "exclude":
+		case name != "include":
 			return more, less
 		case len(before)*len(after) == 0: // without any, all URLs match
 			return len(before) == 0, len(after) == 0

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // changed makes a change and fails the test after an error.
@@ -146,6 +148,67 @@ func TestUnchangeable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReach: a dry change counts the waiting URLs that it would drop, by host and with examples.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, c Config) {
+		run, err := Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		var offers []frontier.Offer
+		for i := range 30 {
+			host := fmt.Sprintf("h%d.test", i%3)
+			offers = append(offers, frontier.Offer{URL: fmt.Sprintf("http://%s/%d", host, i), Host: host, Depth: uint16(i), Priority: frontier.PriorityPage})
+		}
+		offers[0].Priority = frontier.PrioritySeed // of h0.test, at depth 0
+		if _, err := run.ses.engine.Add(t.Context(), offers); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.ses.engine.Lease(t.Context(), frontier.LeaseRequest{IDs: make([]frontier.LeaseID, 1)}); err != nil {
+			t.Fatal(err) // leased URLs count, too
+		}
+		for change, want := range map[string]string{
+			"exclude+=/[0-9]$":                       "9: h1.test 3 h2.test 3 h0.test 3", // not the seed
+			"drop+=host=h0.test":                     "10: h0.test 10",
+			"drop+=host=h1.test depth=20..":          "3: h1.test 3",
+			"drop+=class=bulk match=/2[0-9]$":        "10: h2.test 4 h0.test 3 h1.test 3",
+			"drop+=class=seeds match=/2[0-9]$":       "0:",
+			"max-depth=28":                           "1: h2.test 1",
+			"drop+=host=*.test match=^http://h1.*7$": "1: h1.test 1",
+		} {
+			r := changed(t, run.Handle, Change{Values: []string{change}, Dry: true}).Reach
+			if r == nil {
+				t.Errorf("%s: the change counts nothing", change)
+				continue
+			}
+			counted, found := 0, map[string]bool{}
+			for _, h := range r.Hosts {
+				counted += int(h.URLs)
+				found[fmt.Sprint(h.Host, " ", h.URLs)] = true
+				if n := len(h.Examples); n != min(3, int(h.URLs)) || !strings.HasPrefix(h.Examples[0], "http://"+h.Host) {
+					t.Errorf("%s: the examples are %q", change, h.Examples)
+				}
+			}
+			total, hosts, _ := strings.Cut(want, ":")
+			words := strings.Fields(hosts)
+			for i := 0; i < len(words); i += 2 {
+				if !found[words[i]+" "+words[i+1]] {
+					t.Errorf("%s reaches %+v, want %s", change, r.Hosts, want)
+				}
+			}
+			if fmt.Sprint(r.URLs) != total || uint64(counted) != r.URLs {
+				t.Errorf("%s reaches %d URLs, %d of the hosts, want %s", change, r.URLs, counted, want)
+			}
+		}
+		_, err = run.Change(t.Context(), Change{Values: []string{"drop+=class=nothing"}})
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no class of this name") {
+			t.Errorf("a rule with a class that the crawl does not have: %v", err)
+		}
+	})
 }
 
 // TestDirection: which changes make the crawl follow more, and which fewer links.

@@ -206,12 +206,22 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
-		Hosts: hostTable(s.Hosts),
+		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Pause: targetsOf(s.Pause),
 	}
 	if version != nil {
 		p.Version = version.Number
 	}
 	return p
+}
+
+// targetsOf parses targets. It leaves out what Settings.Check refuses.
+func targetsOf(texts []string) (all []policy.Target) {
+	for _, text := range texts {
+		if t, err := policy.ParseTarget(text); err == nil {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // prepareEvents completes the config of the relay.

@@ -85,11 +85,10 @@ func (l *linkSet) addChecks() {
 			l.detail(url.String(), frontier.ReasonExternal, "--max-external")
 			continue
 		}
-		l.offers = append(l.offers, frontier.Offer{
+		l.offer(frontier.Offer{
 			URL: frontier.CheckURL(url.String()), Host: checkHost(url),
 			Depth: uint16(min(l.depth, follow.NoLimit)), Priority: frontier.PriorityPage, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
 		})
-		l.bytes += len(url.String())
 	}
 }
 

@@ -6,13 +6,23 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// dropped returns why the present policy refuses an item that waits, or "". It applies those rules that a change of the
-// policy can make stricter. A policy that was never changed refuses none, and none refuses a seed.
+// dropped is RefusedBy for the present policy.
 func (h *holding) dropped(item *frontier.Item) string {
-	p := h.cfg.Policy()
+	return RefusedBy(h.cfg.Policy(), h.cfg.Canon, h.cfg.Exact, item)
+}
+
+// RefusedBy returns why a policy refuses an item that waits, in words, or "". It applies those rules that a change of the
+// policy can make stricter. A policy that was never changed refuses none, and only Policy.Drop refuses seeds.
+func RefusedBy(p *policy.Policy, form *canon.Canonicalizer, classes *exact.Rules, item *frontier.Item) string {
+	offer := item.Offer()
+	if rule := p.DropRule(&offer, classes.Name); rule != nil {
+		return fmt.Sprintf("version %d of the policy drops it: %s", p.Version, rule)
+	}
 	if p.Version == 0 || item.Priority == frontier.PrioritySeed {
 		return ""
 	}
@@ -26,7 +36,7 @@ func (h *holding) dropped(item *frontier.Item) string {
 	case !p.Assets && item.Priority == frontier.PriorityAsset:
 		why = "assets are not crawled"
 	default:
-		url, err := h.cfg.Canon.Parse(raw)
+		url, err := form.Parse(raw)
 		if err != nil {
 			return "" // the item ends with another outcome
 		}

@@ -125,6 +125,16 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 		Priority: priority, Class: l.class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
 	}
 	offer.Class = l.cfg.Exact.Class(&offer, l.found)
+	l.offer(offer)
+}
+
+// offer offers a URL that the other rules admit, unless one of Policy.Drop selects it.
+func (l *linkSet) offer(offer frontier.Offer) {
+	if rule := l.policy.DropRule(&offer, l.cfg.Exact.Name); rule != nil {
+		l.refuse(frontier.ReasonDropRule, 1)
+		l.detail(offer.URL, frontier.ReasonDropRule, "drop "+rule.String())
+		return
+	}
 	l.offers = append(l.offers, offer)
 	l.bytes += len(offer.URL)
 }
@@ -261,6 +271,13 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			answer.Err, answer.Verdict = err, frontier.Verdict{Answer: frontier.Refused, Reason: reason}
 			continue
 		}
+		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
+		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
+		if rule := p.DropRule(&offer, c.cfg.Exact.Name); rule != nil {
+			answer.Err = fmt.Errorf("version %d of the policy drops it: %s", p.Version, rule)
+			answer.Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonDropRule}
+			continue
+		}
 		keys = append(keys, canon.Keys(p.Rules.Scope, url)...)
 		if p.SeedsUnlimited {
 			keys = append(keys, frontier.SeedHost(c.cfg.Canon.HostKey(url)))
@@ -270,8 +287,6 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 		hosts[url.Host()] = true
 		at = append(at, i)
-		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
-		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
 		offers = append(offers, offer)
 	}
 	if len(offers) == 0 {

@@ -69,11 +69,13 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 		named = wellKnown
 	}
 	for _, ref := range named {
-		if url, err := h.cfg.Canon.Join(file, ref); err == nil {
-			offers = append(offers, frontier.Offer{
-				URL: url.String(), Host: h.cfg.Canon.HostKey(url),
-				Priority: frontier.PriorityPage, Class: frontier.Sitemap,
-			})
+		url, err := h.cfg.Canon.Join(file, ref)
+		if err != nil {
+			continue
+		}
+		offer := frontier.Offer{URL: url.String(), Host: h.cfg.Canon.HostKey(url), Priority: frontier.PriorityPage, Class: frontier.Sitemap}
+		if h.cfg.Policy().DropRule(&offer, h.cfg.Exact.Name) == nil {
+			offers = append(offers, offer)
 		}
 	}
 	return offers

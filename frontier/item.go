@@ -150,6 +150,7 @@ const (
 	ReasonOnPage    Reason = "on_page"              // the OnPage function of the library's user dropped it
 	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 	ReasonExternal  Reason = "max_external"         // outside --scope, and more than --max-external
+	ReasonDropRule  Reason = "drop_rule"            // a rule of crawler drop selects it
 )
 
 // MaxURLBytes is the length of the longest canonical URL that a frontier accepts.

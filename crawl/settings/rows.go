@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -197,6 +198,10 @@ var rows = []*Row{
 		func(s *Settings) Value { return span(&s.BackoffMax, 1, timeNotZero) }},
 	{"dead-after", "", Politeness, strconv.Itoa(politeness.DefaultDeadAfter), Live, Later, "give up a host after this many requests in a row without an answer; 0 never",
 		func(s *Settings) Value { return number(&s.DeadAfter, 0, math.MaxInt32, wholeNumber) }},
+	{"drop", "", "", "[]", Live, Never, "`RULE` of crawler drop: URLs that are dropped",
+		func(s *Settings) Value { return texts(&s.Drop, checkTarget) }},
+	{"pause", "", "", "[]", Live, Never, "`RULE` of crawler pause: URLs that wait",
+		func(s *Settings) Value { return texts(&s.Pause, checkPause) }},
 	{"hosts", "", "", "[]", Live, Fixed, "settings of some hosts",
 		func(s *Settings) Value { return hostList{&s.Hosts} }},
 
@@ -315,6 +320,19 @@ func checkRegexp(text string) error {
 		return fmt.Errorf("want a regular expression: %w", err)
 	}
 	return nil
+}
+
+func checkTarget(text string) error {
+	_, err := policy.ParseTarget(text)
+	return err
+}
+
+func checkPause(text string) error {
+	t, err := policy.ParseTarget(text)
+	if err == nil && (t.Class() != "" || t.MinDepth() > 0) {
+		err = errors.New("want only host=PATTERN and match=RE")
+	}
+	return err
 }
 
 func checkParam(text string) error {

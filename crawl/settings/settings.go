@@ -66,6 +66,8 @@ type Settings struct {
 	BackoffMax      time.Duration
 	DeadAfter       int // 0 means never
 	Hosts           []Host
+	Drop            []string // URLs that are dropped, as policy.ParseTarget takes them
+	Pause           []string // URLs that wait, likewise, with only hosts and regular expressions
 
 	// How requests are made.
 	Timeout       time.Duration

@@ -73,6 +73,12 @@ type Policy struct {
 	Header map[string][]string
 
 	Hosts Hosts // settings that differ for some hosts
+
+	// Drop selects URLs that are dropped if they wait, and refused if they are found.
+	Drop []Target
+	// Pause selects URLs that wait until the policy pauses them no more. Its Targets have only hosts and
+	// regular expressions.
+	Pause []Target
 }
 
 // Default returns the default policy at a time: it follows every link to the hosts of the seeds, with the

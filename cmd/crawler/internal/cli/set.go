@@ -18,6 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newSet returns the command that changes the policy of a crawl.
@@ -180,11 +181,22 @@ func (at location) printChange(s streams, dry bool, c *crawl.Changed) error {
 	if len(c.Stricter) > 0 {
 		fmt.Fprintf(&b, "stricter: %s; a waiting URL that a rule refuses now is dropped without a request when its turn comes\n", strings.Join(c.Stricter, ", "))
 	}
+	if c.Reach != nil {
+		printReach(&b, c.Reach, "would be dropped")
+	}
 	if len(c.Looser) > 0 {
 		fmt.Fprintf(&b, "looser: %s; links found from now on follow it\n", strings.Join(c.Looser, ", "))
 	}
 	_, err := s.out.Write([]byte(b.String()))
 	return err
+}
+
+// printReach prints how many waiting URLs something concerns, by host. The argument what says what happens to them.
+func printReach(b *strings.Builder, r *crawl.Reach, what string) {
+	fmt.Fprintf(b, "%s %s\n", human.Plural(r.URLs, "waiting URL"), what)
+	for _, h := range r.Hosts {
+		fmt.Fprintf(b, "  %s: %s, such as %s\n", h.Host, human.Commas(h.URLs), strings.Join(h.Examples, " "))
+	}
 }
 
 // edited describes the change of a setting.
