@@ -81,7 +81,7 @@ func (h *Handle) History(ctx context.Context) ([]PolicyVersion, error) {
 func (ses *session) change(ctx context.Context, c Change) (r Changed, err error) {
 	ses.changing.Lock()
 	defer ses.changing.Unlock()
-	newest, err := ses.engine.NewestVersion(ctx)
+	newest, err := ses.engine.LastVersion(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -144,7 +144,7 @@ func (ses *session) change(ctx context.Context, c Change) (r Changed, err error)
 		return r, err
 	}
 	if !added {
-		if newest, err = ses.engine.NewestVersion(ctx); err != nil {
+		if newest, err = ses.engine.LastVersion(ctx); err != nil {
 			return r, err
 		}
 		return r, conflict(v.Number-1, newest)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // The versions of a crawl's policy are texts, which package redisstore does not read. The newest
@@ -75,6 +76,7 @@ func (s *Store) AddVersion(ctx context.Context, v Version, replicas int) (bool, 
 	if err != nil || !added || replicas > 0 {
 		return added, err
 	}
+	crash.Point("policy stored")
 	if err := sleep(ctx, s.durable); err != nil {
 		return false, err
 	}

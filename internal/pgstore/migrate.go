@@ -18,7 +18,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest migration in migrations.
-const schemaVersion = 8
+const schemaVersion = 9
 
 // migrateLock is the advisory lock for changes of the schema: "crawler" in ASCII.
 const migrateLock = 0x637261776c6572

@@ -91,13 +91,14 @@ const (
 )
 
 // storeWaiting stores the number of waiting URLs every storeEvery until ctx ends, and then
-// once more.
+// once more. It also stores in Redis a version of the policy that only Postgres has.
 func (e *sharedEngine) storeWaiting(ctx context.Context) {
 	tick := time.NewTicker(storeEvery)
 	defer tick.Stop()
 	for {
-		if err := e.storeWaitingOnce(ctx, storeEvery/2); err != nil && ctx.Err() == nil {
-			e.log.LogAttrs(ctx, slog.LevelDebug, "number of waiting keys not stored", slog.Any("err", err))
+		_, err := e.LastVersion(ctx)
+		if err := errors.Join(err, e.storeWaitingOnce(ctx, storeEvery/2)); err != nil && ctx.Err() == nil {
+			e.log.LogAttrs(ctx, slog.LevelDebug, "number of waiting keys or policy not stored", slog.Any("err", err))
 		}
 		select {
 		case <-tick.C:

@@ -101,7 +101,13 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		if err := state.restore(ctx, store); err != nil {
 			return nil, errors.Join(h.explain(err), store.Close())
 		}
-		return h.inspectEngine(ctx, c, store, client)
+		engine, err := h.inspectEngine(ctx, c, store, client)
+		if err == nil && why == ToRebuild {
+			if _, err = engine.LastVersion(ctx); err != nil {
+				return nil, errors.Join(err, engine.Close())
+			}
+		}
+		return engine, err
 	}
 	if h.DB == nil && c.Stored[exactSetting] != "" {
 		return nil, errElsewhere(h.String(), "exact keys")

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -34,8 +36,11 @@ type Edit struct {
 
 // Versions are the versions of the policy of a crawl.
 type Versions interface {
-	// NewestVersion returns the newest version, or nil if the policy was never changed.
+	// NewestVersion returns the newest version that workers are told, or nil if the policy was never changed.
 	NewestVersion(ctx context.Context) (*Version, error)
+	// LastVersion is like NewestVersion. If Postgres has a later version, because AddVersion was interrupted or Redis
+	// has lost it, LastVersion stores this one in Redis before it returns it.
+	LastVersion(ctx context.Context) (*Version, error)
 	// History returns the versions, oldest first, without Values. It lacks versions before the
 	// last redisstore.KeptVersions ones.
 	History(ctx context.Context) ([]Version, error)
@@ -83,6 +88,9 @@ func newestVersion(dir string) (*Version, error) {
 // NewestVersion implements Versions.
 func (l *localEngine) NewestVersion(context.Context) (*Version, error) { return newestVersion(l.dir) }
 
+// LastVersion implements Versions.
+func (l *localEngine) LastVersion(context.Context) (*Version, error) { return newestVersion(l.dir) }
+
 // History implements Versions.
 func (l *localEngine) History(context.Context) ([]Version, error) {
 	all, err := readVersions(l.dir)
@@ -121,7 +129,7 @@ func parseVersion(text string) (*Version, error) {
 	}
 	v := new(Version)
 	if err := json.Unmarshal([]byte(text), v); err != nil {
-		return nil, fmt.Errorf("the newest version of the policy in Redis cannot be read: %w", err)
+		return nil, fmt.Errorf("a version of the policy cannot be read: %w", err)
 	}
 	return v, nil
 }
@@ -147,9 +155,45 @@ func (e *sharedEngine) NewestVersion(ctx context.Context) (*Version, error) {
 	return parseVersion(text)
 }
 
+// policyRows returns the exact keys, whose server has the versions, too, or nil if there is none.
+func (e *sharedEngine) policyRows() (*exactKeys, error) {
+	if e.exact == nil && e.exactElsewhere {
+		return nil, errElsewhere(e.server.String(), "versions of the policy")
+	}
+	return e.exact, nil
+}
+
+// LastVersion implements Versions.
+func (e *sharedEngine) LastVersion(ctx context.Context) (*Version, error) {
+	newest, err := e.NewestVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := e.policyRows()
+	if err != nil || keys == nil {
+		return newest, err
+	}
+	texts, err := keys.Versions(ctx, 1)
+	if err != nil || len(texts) == 0 {
+		return newest, err
+	}
+	last, err := parseVersion(texts[0])
+	if err != nil || newest != nil && newest.Number >= last.Number {
+		return newest, err
+	}
+	return last, e.PublishVersion(ctx, last)
+}
+
 // History implements Versions.
 func (e *sharedEngine) History(ctx context.Context) (all []Version, err error) {
-	texts, err := e.Store.Versions(ctx)
+	var texts []string
+	if e.exact != nil {
+		texts, err = e.exact.Versions(ctx, redisstore.KeptVersions)
+	} else {
+		var shown map[uint64]string
+		shown, err = e.Store.Versions(ctx)
+		texts = slices.Collect(maps.Values(shown))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,20 +202,33 @@ func (e *sharedEngine) History(ctx context.Context) (all []Version, err error) {
 		if err != nil {
 			return nil, err
 		}
+		v.Values = nil
 		all = append(all, *v)
 	}
-	slices.SortFunc(all, func(a, b Version) int { return int(a.Number) - int(b.Number) })
+	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(a.Number, b.Number) })
 	return all, nil
 }
 
-// AddVersion implements Versions.
+// AddVersion implements Versions. A version that Postgres has is not lost with the last writes of Redis, because
+// LastVersion stores it again.
 func (e *sharedEngine) AddVersion(ctx context.Context, v *Version) (added bool, err error) {
 	texts, err := v.texts()
 	if err != nil {
 		return false, err
 	}
 	crash.Point("policy")
-	return e.Store.AddVersion(ctx, texts, e.wait)
+	keys, err := e.policyRows()
+	switch {
+	case err != nil:
+		return false, err
+	case keys == nil:
+		return e.Store.AddVersion(ctx, texts, e.wait)
+	}
+	if added, err = keys.AddVersion(ctx, v.Number, texts.Text, redisstore.KeptVersions); err != nil || !added {
+		return false, err
+	}
+	crash.Point("policy stored")
+	return true, e.PublishVersion(ctx, v)
 }
 
 // PublishVersion implements Versions.

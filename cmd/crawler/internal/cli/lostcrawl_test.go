@@ -148,7 +148,7 @@ func TestRedisEmptied(t *testing.T) {
 
 // TestRebuildKeepsRecordOfPromotedURL: a link is fetched as a bulk URL, which only the filter
 // remembers. Then its URL is given as a seed, which is an exact URL. So it is queued once more,
-// in round 1,000,000. Redis loses everything before this second request. After a rebuild, the
+// in the next round. Redis loses everything before this second request. After a rebuild, the
 // URL still has the record of the first request, and gets another for the second.
 func TestRebuildKeepsRecordOfPromotedURL(t *testing.T) {
 	for _, sink := range []string{"jsonl", "postgres"} {

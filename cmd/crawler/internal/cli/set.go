@@ -24,7 +24,7 @@ import (
 // newSet returns the command that changes the policy of a crawl.
 func newSet(s streams) *cobra.Command {
 	var at target
-	var why, from string
+	var why, from, crash string
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "set [--dir DIR | --redis URL --name NAME] [--why TEXT]\n" +
@@ -61,7 +61,9 @@ removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
 		return nil
 	})
 	flags.BoolVar(&dry, "dry-run", false, "change nothing, say what the change would do")
+	addCrash(flags, &crash)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		crashAt(crash)
 		change := crawl.Change{Who: whoAmI(), Why: why, Dry: dry}
 		if from != "" {
 			number, err := strconv.ParseUint(from, 10, 64)
