@@ -114,15 +114,15 @@ func (p *partition) failed(host string) string { return p.tag + "e" + host } // 
 // host in that hash. There are 256 such hashes in a partition, so that each stays small
 // enough for the compact encoding of Redis.
 func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
-	return p.tag + "b" + shelf(host), string(host[:8])
+	return p.tag + "b" + hashOf(host), string(host[:8])
 }
 
 // counts returns the key of the hash that has the counts of a host under its host key. There are 256
 // such hashes in a partition, too.
-func (p *partition) counts(host bloomstore.Fingerprint) string { return p.tag + "c" + shelf(host) }
+func (p *partition) counts(host bloomstore.Fingerprint) string { return p.tag + "c" + hashOf(host) }
 
-// shelf returns two hexadecimal digits, which choose one of 256 hashes for a host.
-func shelf(host bloomstore.Fingerprint) string { return hex.EncodeToString(host[8:9]) }
+// hashOf returns two hexadecimal digits, which choose one of 256 hashes for a host.
+func hashOf(host bloomstore.Fingerprint) string { return hex.EncodeToString(host[8:9]) }
 
 // partitionOf returns the number of the partition of a host key, given the fingerprint of the
 // host key.
