@@ -17,7 +17,7 @@ func (ses *session) onlyBlocked(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	only, blocked := true, &report.BlockedHosts{}
-	err = ses.engine.Hosts(ctx, func(h frontier.HostState) bool {
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{}, func(h frontier.HostState) bool {
 		why, err := fetcher.BlockOf(h.Blob)
 		if err != nil {
 			ses.plan.Logger.Debug("host state unreadable", slog.String("host", h.Host), slog.Any("err", err))

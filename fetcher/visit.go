@@ -131,7 +131,11 @@ func (v *visited) completion(err error) frontier.Completion {
 	}
 	v.tally.answered.Store(true)
 	v.tally.bytes.Add(uint64(v.answer.WireBytes))
+	v.wireBytes += v.answer.WireBytes
 	done := v.answered()
+	if done.Disposition != frontier.GiveBack {
+		done.BodyBytes = v.wireBytes
+	}
 	if !v.abandoned { // otherwise OnPage still uses the answer
 		v.settleEffort()
 		v.answer.Release()
@@ -186,6 +190,7 @@ type visited struct {
 	record    *record.Record // what finish was given last
 	isPage    bool           // the answer is for OnPage, not for OnAnswer
 	share     *budget.Share  // of the memory
+	wireBytes int64          // of the bodies of all answers, as received
 	packed    int64          // bytes of the answer for the archive
 	data      int            // bytes of fields and text in the record
 	lack      extract.Lack   // why no data could be taken

@@ -24,7 +24,7 @@ func challenged(status int) reply {
 // onlyBlocked implements fetcher.Config.OnlyBlocked for the store of the world.
 func (w *world) onlyBlocked(ctx context.Context) (bool, error) {
 	only, hosts := true, 0
-	err := w.store.Hosts(ctx, func(h frontier.HostState) bool {
+	err := w.store.Hosts(ctx, frontier.HostQuery{}, func(h frontier.HostState) bool {
 		why, err := fetcher.BlockOf(h.Blob)
 		if err != nil {
 			w.t.Error(err)

@@ -116,9 +116,9 @@ type Inspector interface {
 	// visit returns false. An empty host means all hosts. Done items are not listed;
 	// the records contain them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error
-	// Hosts calls visit for each host with queued or leased items, until visit returns
-	// false. It reads a part of the hosts at a time.
-	Hosts(ctx context.Context, visit func(HostState) bool) error
+	// Hosts calls visit for each host that query selects, until visit returns false. It
+	// reads a part of the hosts at a time.
+	Hosts(ctx context.Context, query HostQuery, visit func(HostState) bool) error
 }
 
 // Control changes a whole crawl.
@@ -245,6 +245,8 @@ type Completion struct {
 	// Bytes is about how much memory the completion holds, with its links and what Record
 	// writes. A store uses it to bound what it commits at once. It is optional.
 	Bytes int64
+	// BodyBytes is the size of the body of the answer as it was received; 0 with GiveBack. Stats.Bytes is the sum.
+	BodyBytes int64
 	// Record writes the record of a finished item to the store's Output. The store
 	// calls it at most once for each completion, after the verdicts on the links are
 	// known and before the completion takes effect. Calls do not overlap. An error

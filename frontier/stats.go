@@ -50,6 +50,7 @@ type Stats struct {
 	Books
 	Checks   Checks             `json:"checks,omitzero"`
 	Pages    uint64             `json:"pages"`            // completions with Page
+	Bytes    uint64             `json:"bytes,omitempty"`  // sum of Completion.BodyBytes
 	Retries  uint64             `json:"retries"`          // completions with Disposition Retry
 	Records  uint64             `json:"records"`          // records written
 	Outcomes map[Outcome]uint64 `json:"outcomes"`         // finished items by outcome, all rounds
@@ -130,7 +131,13 @@ type Status struct {
 	HostDueIn time.Duration `json:"host_due_in"` // 0 means that the host is due now
 }
 
-// HostState is the state of a host with queued or leased items.
+// HostQuery selects hosts.
+type HostQuery struct {
+	Host     string // only this host key; empty means all hosts
+	Finished bool   // also hosts without queued or leased items, if HostCounts counts something for them
+}
+
+// HostState is the state of a host.
 type HostState struct {
 	Host    string
 	Queued  uint64        // including Delayed
@@ -138,7 +145,63 @@ type HostState struct {
 	Leased  uint64        // a worker has them; 0 means that the host is not leased, or that all items of its lease are completed
 	DueIn   time.Duration // 0 means that the host is due now, or leased
 	Delay   time.Duration // of the last HostUpdate
-	Blob    []byte        // of the last HostUpdate; nil means none
+	Blob    []byte        // of the last HostUpdate; nil means none, or that the store has forgotten the state of a host without items
+	Counts  HostCounts
+
+	Worker string        // the name of the worker that has leased the host, if several workers share the store
+	Lost   bool          // that worker seems to have died; no other worker gets the host before the lease ends
+	EndsIn time.Duration // until the lease ends, unless it is extended; 0 if there is none, or if that is not known
+}
+
+// HostCounts count what was completed for a host in the whole crawl. Each completion changes them in the
+// same step as the counters of Stats. If the store counts for all hosts, their sums are those of Stats.
+type HostCounts struct {
+	Done   uint64            // as Books.Done
+	Failed uint64            // as Books.Failed
+	Pages  uint64            // as Stats.Pages
+	Bytes  uint64            // as Stats.Bytes
+	Causes map[string]uint64 // as Stats.Causes; causes after the first MaxHostCauses count as OtherCauses
+	// Ago is the time since an item of the host was last completed, except by GiveBack. 0 means never.
+	Ago time.Duration
+	// Missing reports that the store does not count for this host, because it counts for too many others. Then
+	// only Failed is set.
+	Missing bool
+}
+
+// MaxHostCauses is how many causes HostCounts.Causes counts apart. OtherCauses is the name of the others.
+const (
+	MaxHostCauses = 16
+	OtherCauses   = "others"
+)
+
+// Completed adds a completion to the counts, except to Failed and Ago.
+func (c *HostCounts) Completed(done *Completion) {
+	c.Bytes += uint64(max(done.BodyBytes, 0))
+	if done.Disposition == Finish {
+		if done.Outcome.State() == Done {
+			c.Done++
+		}
+		if done.Page {
+			c.Pages++
+		}
+	}
+	if cause := done.Cause; cause != "" {
+		if c.Causes == nil {
+			c.Causes = make(map[string]uint64)
+		}
+		if _, known := c.Causes[cause]; !known && len(c.Causes) >= MaxHostCauses {
+			cause = OtherCauses
+		}
+		c.Causes[cause]++
+	}
+}
+
+// Errors returns the sum of Causes.
+func (c *HostCounts) Errors() (sum uint64) {
+	for _, n := range c.Causes {
+		sum += n
+	}
+	return sum
 }
 
 // Audit holds the numbers of Books, counted in the queue, the filter and the

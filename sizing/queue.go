@@ -24,6 +24,15 @@ func RedisQueue(queued, hosts uint64, urlBytes int) uint64 {
 	return uint64(urls + host*float64(hosts) + partition*float64(min(hosts, DefaultPartitions)))
 }
 
+// RedisCounts returns the part of used_memory that the counts of finished URLs take in Redis, one for each host
+// with such URLs, up to a million hosts. In a crawl with the default number of partitions and names of 23 bytes,
+// it is measured: 59 bytes a host for a million hosts, and 97 for 30,000.
+func RedisCounts(hosts uint64) uint64 {
+	const few, each, more, most = 1 << 16, 97, 57, 1_000_000
+	hosts = min(hosts, most)
+	return each*min(hosts, few) + more*(hosts-min(hosts, few))
+}
+
 // LocalQueue returns the least and the most disk that n queued URLs take in the
 // directory of the embedded store, without the filter's file. urlBytes is the mean
 // length of a URL. The coefficients are measured with pebble 2.1, to 10 %. The actual

@@ -56,7 +56,7 @@ type RedisReport struct {
 	// its append-only file. Redis takes that much if all memory pages change in the
 	// meantime.
 	ForkHeadroom uint64 `json:"fork_headroom"`
-	// UsedMemory is the memory of filter and queue, if all hosts have equally many URLs.
+	// UsedMemory is the memory of filter, queue and the counts of hosts, if all hosts have equally many URLs.
 	UsedMemory uint64 `json:"used_memory"`
 }
 
@@ -143,7 +143,7 @@ func (p Plan) redis(queue *QueueReport) RedisReport {
 		bits, k := ExactBlockedBits(p.FPR, block)
 		r.Blocks = append(r.Blocks, BlockReport{block, k, bits, AOFPerURL(block)})
 	}
-	r.UsedMemory = r.Bytes
+	r.UsedMemory = r.Bytes + RedisCounts(p.Hosts)
 	if queue != nil {
 		r.UsedMemory += queue.Redis
 	}

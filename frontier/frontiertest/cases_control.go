@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"reflect"
@@ -33,18 +34,70 @@ var controlCases = []testCase{
 			"c.test": {Host: "c.test", Queued: 2, DueIn: time.Minute, Delay: 5 * time.Second, Blob: []byte("c")},
 		}
 		visited := 0
-		c.Must(c.Hosts(c.Ctx, func(h frontier.HostState) bool {
+		c.Must(c.Hosts(c.Ctx, frontier.HostQuery{}, func(h frontier.HostState) bool {
 			visited++
 			w := want[h.Host]
 			c.Require(string(h.Blob) == string(w.Blob), "the blob of %s is %q, want %q", h.Host, h.Blob, w.Blob)
-			h.Blob = w.Blob
+			c.Require(h.Counts.Done == 1 && h.Counts.Ago > 0, "the counts of %s are %+v, want one done item", h.Host, h.Counts)
+			c.Require(h.EndsIn >= 0 && h.EndsIn <= 30*time.Second, "the lease of %s ends in %v", h.Host, h.EndsIn)
+			h.Blob, h.Counts, h.EndsIn, h.Worker = w.Blob, w.Counts, 0, ""
 			c.Require(reflect.DeepEqual(h, w), "Hosts: %+v, want %+v", h, w)
 			return true
 		}), "Hosts")
 		c.want("number of hosts with work", uint64(visited), 2)
 		visited = 0
-		c.Must(c.Hosts(c.Ctx, func(frontier.HostState) bool { visited++; return false }), "Hosts")
+		c.Must(c.Hosts(c.Ctx, frontier.HostQuery{}, func(frontier.HostState) bool { visited++; return false }), "Hosts")
 		c.want("number of hosts that Hosts visited until false", uint64(visited), 1)
+	}},
+	{"HostsCountWhatWasCompleted", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
+		l := c.addAndLease(pages("a.test", 0, 4)...)
+		page, gone := finished(l.Items[0]), brokenOff(l.Items[1])
+		page.Page, page.BodyBytes, gone.Cause = true, 1234, "reset"
+		again := retried(l.Items[2], 0)
+		again.Cause, again.BodyBytes = "status_503", 66
+		c.complete(l.ID, frontier.HostUpdate{End: true}, page, gone, again, givenBack(l.Items[3]))
+		c.add(pages("b.test", 0, 1)...)
+		for range 2 { // only hosts that are due have items
+			l := c.lease()
+			done := make([]frontier.Completion, len(l.Items))
+			for i, item := range l.Items {
+				done[i] = finished(item)
+			}
+			c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
+		}
+		c.Clock.Advance(time.Minute)
+		c.add(pages("new.test", 0, 2)...)
+		want := map[string]frontier.HostCounts{
+			"a.test":   {Done: 3, Failed: 1, Pages: 3, Bytes: 1300, Causes: map[string]uint64{"reset": 1, "status_503": 1}, Ago: time.Minute},
+			"b.test":   {Done: 1, Pages: 1, Ago: time.Minute},
+			"new.test": {},
+		}
+		c.wantCounts(frontier.HostQuery{Finished: true}, want)
+		c.wantCounts(frontier.HostQuery{}, map[string]frontier.HostCounts{"new.test": {}})
+		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b.test"}, map[string]frontier.HostCounts{"b.test": want["b.test"]})
+		c.wantCounts(frontier.HostQuery{Host: "b.test"}, nil)
+		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b"}, nil)
+		if n, err := c.Retry(c.Ctx, "a.test"); err != nil || n != 1 {
+			c.Require(false, "Retry = %d, %v, want 1", n, err)
+		}
+		a := want["a.test"]
+		a.Failed = 0
+		c.wantCounts(frontier.HostQuery{Host: "a.test"}, map[string]frontier.HostCounts{"a.test": a})
+	}},
+	{"HostsCountFewCausesApart", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
+		const causes = frontier.MaxHostCauses + 3
+		c.add(page("many.test", 0))
+		for i := range causes {
+			l := c.lease()
+			done := retried(l.Items[0], 0)
+			done.Cause = fmt.Sprintf("status_%d", 500+i)
+			c.complete(l.ID, frontier.HostUpdate{End: true}, done)
+		}
+		many := map[string]uint64{frontier.OtherCauses: causes - frontier.MaxHostCauses}
+		for i := range frontier.MaxHostCauses {
+			many[fmt.Sprintf("status_%d", 500+i)] = 1
+		}
+		c.wantCounts(frontier.HostQuery{Host: "many.test"}, map[string]frontier.HostCounts{"many.test": {Causes: many, Ago: 1}})
 	}},
 	{"ReopenKeepsEverything", kept, func(c *driver) { restartKeeps(c, Reopener.Reopen) }},
 	{"CrashKeepsWhatWasAnswered", kept, func(c *driver) { restartKeeps(c, Reopener.Crash) }},
@@ -72,6 +125,18 @@ func (d *driver) wantAudit() {
 		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
 }
 
+// wantCounts checks the hosts that a query selects, and their counts.
+func (d *driver) wantCounts(query frontier.HostQuery, want map[string]frontier.HostCounts) {
+	visited := 0
+	d.Must(d.Hosts(d.Ctx, query, func(h frontier.HostState) bool {
+		w, is := want[h.Host]
+		d.Require(is && sameCounts(h.Counts, w), "Hosts(%+v): %s has counts %+v, want %+v", query, h.Host, h.Counts, w)
+		visited++
+		return true
+	}), "Hosts")
+	d.want(fmt.Sprintf("number of hosts of Hosts(%+v)", query), uint64(visited), uint64(len(want)))
+}
+
 // restartKeeps checks that everything in a crawl is the same after a restart. No host is
 // leased at the restart, because some stores end all leases when they are opened. Model
 // also restarts crawls that have leases.
@@ -91,6 +156,8 @@ func restartKeeps(c *driver, again func(Reopener) (Crawl, error)) {
 	c.Must(c.Admit(c.Ctx, []string{"a.test"}), "Admit")
 	c.Must(c.Pause(c.Ctx, true), "Pause")
 	before, queued, failed := c.books(), c.list(frontier.Queued, ""), c.list(frontier.Failed, "")
+	hosts := map[string]frontier.HostCounts{}
+	c.Must(c.Hosts(c.Ctx, frontier.HostQuery{Finished: true}, func(h frontier.HostState) bool { hosts[h.Host] = h.Counts; return true }), "Hosts")
 	due := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn
 
 	if !c.restart(again) {
@@ -98,6 +165,7 @@ func restartKeeps(c *driver, again func(Reopener) (Crawl, error)) {
 	}
 	diff := statsDiff(c.books(), before)
 	c.Require(diff == "", "after a restart the counters differ: %s", diff)
+	c.wantCounts(frontier.HostQuery{Finished: true}, hosts)
 	got := c.list(frontier.Queued, "")
 	c.Require(maps.Equal(got, queued), "after a restart the queued items are %v, want %v", got, queued)
 	got = c.list(frontier.Failed, "")

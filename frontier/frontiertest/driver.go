@@ -300,7 +300,7 @@ func counters(stats frontier.Stats) counts {
 		"found": stats.Found, "added": stats.Added, "seen": stats.Seen, "queued": stats.Queued, "leased": stats.Leased,
 		"done": stats.Done, "failed": stats.Failed, "pages": stats.Pages, "retries": stats.Retries, "records": stats.Records,
 		"hosts": stats.Hosts, "delayed": stats.Delayed, "recovered": stats.Recovered,
-		"promoted": stats.Promoted, "repeats": stats.Repeats,
+		"promoted": stats.Promoted, "repeats": stats.Repeats, "bytes": stats.Bytes,
 	}
 	for reason, n := range stats.Refused {
 		named["refused: "+string(reason)] = n

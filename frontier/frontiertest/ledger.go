@@ -46,6 +46,10 @@ type site struct {
 	blob   []byte
 	fading bool // Retry was called while the host was leased; the blob might be gone
 	lease  *ledgerLease
+
+	done, pages, bytes uint64
+	causes             map[string]uint64
+	last               time.Time // when an item was last done, failed or retried; zero means never
 }
 
 // ledgerLease is a lease, as the ledger knows it.
@@ -109,7 +113,7 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 	}
 	s := g.sites[offer.Host]
 	if s == nil {
-		s = &site{delay: g.opt.Delay}
+		s = &site{delay: g.opt.Delay, causes: map[string]uint64{}}
 	}
 	unlimited := g.opt.SeedsUnlimited && g.admitted[frontier.SeedHost(offer.Host)]
 	if g.opt.MaxPerHost > 0 && s.added >= g.opt.MaxPerHost && !unlimited {
@@ -376,8 +380,15 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 		counts, refused := g.follow(c, now)
 		written[k] = records{refused: refused}
 		g.stats.Leased--
+		s := g.sites[h.host]
+		g.stats.Bytes += uint64(c.BodyBytes)
+		s.bytes += uint64(c.BodyBytes)
 		if c.Cause != "" {
 			g.stats.Causes[c.Cause]++
+			s.causes[c.Cause]++
+		}
+		if c.Disposition != frontier.GiveBack {
+			s.last = now
 		}
 		switch c.Disposition {
 		case frontier.GiveBack:
@@ -438,13 +449,16 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 	if k.item.Round > 0 {
 		g.stats.Repeats++
 	}
+	s := g.sites[k.item.Host]
 	if k.state == frontier.Done {
 		g.stats.Done++
+		s.done++
 	} else {
 		g.stats.Failed++
 	}
 	if c.Page {
 		g.stats.Pages++
+		s.pages++
 	}
 }
 

@@ -80,6 +80,9 @@ type host struct {
 	delay time.Duration
 	blob  []byte
 	lease *lease // nil while it is not leased
+
+	counts frontier.HostCounts // without Failed and Ago
+	last   time.Time           // when an item was last completed, except by GiveBack; zero means never
 }
 
 // NewMemory returns an empty frontier.

@@ -113,8 +113,13 @@ func (m *Memory) List(_ context.Context, state frontier.State, key string, visit
 }
 
 // Hosts implements frontier.Inspector, in the order of the host keys. visit is allowed to call m.
-func (m *Memory) Hosts(_ context.Context, visit func(frontier.HostState) bool) error {
+func (m *Memory) Hosts(_ context.Context, query frontier.HostQuery, visit func(frontier.HostState) bool) error {
 	for _, state := range m.hostStates() {
+		work := state.Queued+state.Leased > 0
+		counted := query.Finished && (state.Counts.Ago > 0 || state.Counts.Failed > 0)
+		if query.Host != "" && query.Host != state.Host || !work && !counted {
+			continue
+		}
 		if !visit(state) {
 			break
 		}
@@ -127,19 +132,27 @@ func (m *Memory) hostStates() (states []frontier.HostState) {
 	defer m.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(m.hosts)) {
 		h := m.hosts[key]
-		state := frontier.HostState{Host: key, Queued: uint64(len(h.queue)), Delay: h.delay, Blob: slices.Clone(h.blob)}
+		state := frontier.HostState{Host: key, Queued: uint64(len(h.queue)), Delay: h.delay, Blob: slices.Clone(h.blob), Counts: h.counts}
+		state.Counts.Causes = maps.Clone(h.counts.Causes)
+		if !h.last.IsZero() {
+			state.Counts.Ago = max(now.Sub(h.last), 1)
+		}
 		for _, e := range h.queue {
 			if e.notBefore.After(now) {
 				state.Delayed++
 			}
 		}
 		if h.lease != nil {
-			state.Leased = uint64(h.lease.open())
+			state.Leased, state.EndsIn = uint64(h.lease.open()), h.lease.deadline.Sub(now)
 		} else {
 			state.DueIn = max(h.due.Sub(now), 0)
 		}
-		if state.Queued+state.Leased > 0 {
-			states = append(states, state)
+		states = append(states, state)
+	}
+	for _, e := range m.all() {
+		if e.state == frontier.Failed {
+			i, _ := slices.BinarySearchFunc(states, e.item.Host, func(s frontier.HostState, key string) int { return cmp.Compare(s.Host, key) })
+			states[i].Counts.Failed++
 		}
 	}
 	return states

@@ -356,8 +356,13 @@ func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
 	e := m.entries[c.Item]
 	l.completed[e] = true
 	m.stats.Leased--
+	m.stats.Bytes += uint64(c.BodyBytes)
 	if c.Cause != "" {
 		m.stats.Causes[c.Cause]++
+	}
+	l.host.counts.Completed(&c)
+	if c.Disposition != frontier.GiveBack {
+		l.host.last = now
 	}
 	switch c.Disposition {
 	case frontier.Finish:

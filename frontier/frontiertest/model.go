@@ -194,12 +194,13 @@ func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
+	c.BodyBytes = int64(p.rng.IntN(1 << 20))
 	switch p.rng.IntN(6) {
 	case 0:
 		c.Disposition, c.RetryIn = frontier.Retry, p.ticks(200)
 		c.Cause = []string{"", "timeout", "status_503"}[p.rng.IntN(3)]
 	case 1:
-		c.Disposition = frontier.GiveBack
+		c.Disposition, c.BodyBytes = frontier.GiveBack, 0
 	default:
 		c.Outcome = frontier.OK
 		if p.chance(60) {

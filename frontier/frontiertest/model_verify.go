@@ -39,6 +39,7 @@ func (p *player) verify() {
 			p.verifyStatus(k)
 		}
 	}
+	p.verifyHosts()
 	p.wantState(page("h0.test", 1000), frontier.Unknown)
 	p.wantAudit()
 	keys := append(slices.Sorted(maps.Keys(p.ledger.sites)), "H0.test", "")
@@ -71,6 +72,54 @@ func (p *player) verifyStats() {
 	p.Require(diff == "", "Stats: %s", diff)
 	p.Require(got.Delayed >= want.Delayed && got.Delayed <= loose,
 		"Stats: delayed is %d, want %d to %d", got.Delayed, want.Delayed, loose)
+}
+
+// verifyHosts compares what Hosts says about all hosts, or about one host.
+func (p *player) verifyHosts() {
+	query := frontier.HostQuery{Finished: p.chance(70)}
+	if p.chance(30) {
+		query.Host = p.randomHost()
+	}
+	want := map[string]frontier.HostState{}
+	for _, k := range p.ledger.urls {
+		h := want[k.item.Host]
+		switch k.state {
+		case frontier.Queued:
+			h.Queued++
+		case frontier.Leased:
+			h.Leased++
+		case frontier.Failed:
+			h.Counts.Failed++
+		}
+		want[k.item.Host] = h
+	}
+	now, listed := p.Clock.Now(), 0
+	p.Must(p.Hosts(p.Ctx, query, func(got frontier.HostState) bool {
+		listed++
+		h, s := want[got.Host], p.ledger.sites[got.Host]
+		p.Require(s != nil && (query.Host == "" || query.Host == got.Host), "Hosts(%+v) has %q", query, got.Host)
+		h.Counts.Done, h.Counts.Pages, h.Counts.Bytes, h.Counts.Causes = s.done, s.pages, s.bytes, s.causes
+		if !s.last.IsZero() {
+			h.Counts.Ago = max(now.Sub(s.last), 1)
+		}
+		p.Require(h.Queued == got.Queued && h.Leased == got.Leased && sameCounts(got.Counts, h.Counts),
+			"Hosts: %s has %d queued, %d leased, %+v, want %d, %d, %+v", got.Host, got.Queued, got.Leased, got.Counts, h.Queued, h.Leased, h.Counts)
+		return true
+	}), "Hosts")
+	for host, h := range want {
+		if query.Host != "" && query.Host != host || h.Queued+h.Leased == 0 && !(query.Finished && !p.ledger.sites[host].last.IsZero()) {
+			delete(want, host)
+		}
+	}
+	p.Require(listed == len(want), "Hosts(%+v) visits %d hosts, want %d", query, listed, len(want))
+}
+
+// sameCounts reports whether a store counts for a host what it must. Its clock may be coarse.
+func sameCounts(got, want frontier.HostCounts) bool {
+	const coarse = time.Second
+	ago := want.Ago == 0 && got.Ago == 0 || want.Ago > 0 && got.Ago > 0 && (got.Ago-want.Ago).Abs() <= coarse
+	return ago && !got.Missing && got.Done == want.Done && got.Failed == want.Failed && got.Pages == want.Pages &&
+		got.Bytes == want.Bytes && maps.Equal(got.Causes, want.Causes)
 }
 
 func (p *player) verifyStatus(k *known) {

@@ -108,6 +108,11 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 		}
 		g.meta.Stats.Causes[c.Cause]++
 	}
+	if c.Disposition != frontier.GiveBack {
+		l.host.counts.Completed(c)
+		l.host.last = g.now
+		g.meta.Stats.Bytes += uint64(max(c.BodyBytes, 0))
+	}
 	if c.Disposition == frontier.GiveBack {
 		l.aside = append(l.aside, at)
 		g.move(l.host, 1, 0)
@@ -177,6 +182,7 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 		g.scratch = appendEntry(g.scratch[:0], item)
 		g.set(failedKey(h.key, row.seq), g.scratch)
 		stats.Failed++
+		h.counts.Failed++
 	} else {
 		stats.Done++
 	}

@@ -81,6 +81,7 @@ func (g *group) requeueFailed(key, value []byte) error {
 	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 	g.enqueue(h, &item)
 	g.meta.Stats.Failed--
+	h.counts.Failed -= min(h.counts.Failed, 1) // an earlier version of the program did not count it
 	g.move(h, 1, 0)
 	return nil
 }

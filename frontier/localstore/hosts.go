@@ -15,6 +15,9 @@ type host struct {
 	waiting [frontier.Priorities]uint64
 	head    [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip deleted keys
 
+	counts frontier.HostCounts // without Ago and Missing
+	last   int64               // when an item was last completed, except by GiveBack, µs; 0 means never
+
 	lease   *lease
 	dirty   bool
 	counted bool // in Stats.Hosts

@@ -182,14 +182,23 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	return nil
 }
 
-// Hosts implements frontier.Inspector.
-func (s *Store) Hosts(ctx context.Context, visit func(frontier.HostState) bool) error {
+// Hosts implements frontier.Inspector. It reads the rows of hosts and their blobs side by side.
+func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(frontier.HostState) bool) error {
 	v, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
 	lower, upper := table(tableHost)
+	if query.Host != "" {
+		lower, upper = hostKey(query.Host), hostKey(query.Host+"\x00")
+	}
+	blobs, err := newIter(v, append([]byte{tableBlob}, lower[1:]...), []byte{tableBlob + 1})
+	if err != nil {
+		return err
+	}
+	defer blobs.Close()
+	blobs.First()
 	return s.scanRange(v, lower, upper, func(key, value []byte) (bool, error) {
 		h := host{key: string(key[1:])}
 		if err := decodeHost(value, &h); err != nil {
@@ -197,19 +206,41 @@ func (s *Store) Hosts(ctx context.Context, visit func(frontier.HostState) bool) 
 		}
 		lease := v.leases[h.key]
 		held, err := s.heldItems(v, &lease)
-		queued := h.waits() + h.delayed + uint64(len(lease.aside))
-		if err != nil || queued+uint64(len(held)) == 0 {
-			return err == nil, err
+		if err != nil {
+			return false, err
 		}
-		state := frontier.HostState{
-			Host: h.key, Queued: queued, Delayed: h.delayed, Leased: uint64(len(held)), Delay: time.Duration(h.delay) * time.Microsecond,
+		state := v.stateOf(&h, &lease, len(held))
+		if state.Queued+state.Leased == 0 && !(query.Finished && h.last > 0) {
+			return true, ctx.Err()
 		}
-		if lease.host == "" {
-			state.DueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
+		for blobs.Valid() && string(blobs.Key()[1:]) < h.key {
+			blobs.Next()
 		}
-		state.Blob, err = getRow(v, blobKey(h.key))
-		return err == nil && visit(state), err
+		if blobs.Valid() && string(blobs.Key()[1:]) == h.key {
+			state.Blob = bytes.Clone(blobs.Value())
+		}
+		if err := blobs.Error(); err != nil {
+			return false, fatal("read the state of hosts", err)
+		}
+		return visit(state), ctx.Err()
 	})
+}
+
+// stateOf returns the state of a host without its blob. held is the number of items that its lease holds.
+func (v *view) stateOf(h *host, lease *leaseRow, held int) frontier.HostState {
+	state := frontier.HostState{
+		Host: h.key, Queued: h.waits() + h.delayed + uint64(len(lease.aside)), Delayed: h.delayed, Leased: uint64(held),
+		Delay: time.Duration(h.delay) * time.Microsecond, Counts: h.counts,
+	}
+	if h.last > 0 {
+		state.Counts.Ago = time.Duration(max(v.now-h.last, 1)) * time.Microsecond
+	}
+	if lease.host == "" {
+		state.DueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
+	} else {
+		state.Lost = v.store.mode == readOnly // the process that had the lease was killed
+	}
+	return state
 }
 
 // scan calls visit for each row of a table; key and value are valid only during the call.

@@ -125,6 +125,18 @@ func appendHost(b []byte, h *host) []byte {
 		b = binary.AppendUvarint(b, h.waiting[p])
 		b = binary.AppendUvarint(b, h.head[p])
 	}
+	if h.last == 0 {
+		return b
+	}
+	n := &h.counts
+	b = binary.AppendVarint(b, h.last)
+	for _, count := range [...]uint64{n.Done, n.Failed, n.Pages, n.Bytes} {
+		b = binary.AppendUvarint(b, count)
+	}
+	for cause, count := range n.Causes {
+		b = append(binary.AppendUvarint(b, uint64(len(cause))), cause...)
+		b = binary.AppendUvarint(b, count)
+	}
 	return b
 }
 
@@ -134,6 +146,19 @@ func decodeHost(b []byte, h *host) error {
 	h.added, h.delayed = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
 	for p := range h.waiting {
 		h.waiting[p], h.head[p] = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
+	}
+	if len(r.rest) > 0 { // rows of earlier versions of the program have no counts
+		n := &h.counts
+		h.last = r.varint()
+		for _, count := range [...]*uint64{&n.Done, &n.Failed, &n.Pages, &n.Bytes} {
+			*count = r.uvarint(math.MaxUint64)
+		}
+		for len(r.rest) > 0 {
+			if n.Causes == nil {
+				n.Causes = make(map[string]uint64)
+			}
+			n.Causes[string(r.take(r.uvarint(math.MaxInt32)))] = r.uvarint(math.MaxUint64)
+		}
 	}
 	if r.damaged {
 		return fatal("read host "+h.key, errRow)

@@ -3,6 +3,7 @@ package localstore
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -56,13 +57,19 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 		number := rapid.Uint64()
 		h := host{
 			due: rapid.Int64().Draw(t, "due"), indexed: rapid.Int64().Draw(t, "indexed"), delay: rapid.Int64().Draw(t, "delay"),
-			added: number.Draw(t, "added"), delayed: number.Draw(t, "delayed"),
+			added: number.Draw(t, "added"), delayed: number.Draw(t, "delayed"), last: rapid.Int64().Draw(t, "last"),
+		}
+		if h.last != 0 {
+			h.counts = frontier.HostCounts{Done: number.Draw(t, "done"), Failed: number.Draw(t, "failed"), Pages: number.Draw(t, "pages"), Bytes: number.Draw(t, "bytes")}
+			if causes := rapid.MapOf(rapid.String(), number).Draw(t, "causes"); len(causes) > 0 {
+				h.counts.Causes = causes
+			}
 		}
 		for p := range h.waiting {
 			h.waiting[p], h.head[p] = number.Draw(t, "waiting"), number.Draw(t, "head")
 		}
 		var got host
-		if err := decodeHost(appendHost(nil, &h), &got); err != nil || got != h {
+		if err := decodeHost(appendHost(nil, &h), &got); err != nil || !reflect.DeepEqual(got, h) {
 			t.Errorf("decoded host %+v, %v, want %+v", got, err, h)
 		}
 		o := outcome{
@@ -145,6 +152,7 @@ func FuzzRows(f *testing.F) {
 	item := frontier.Item{URL: "https://a.test/path", Host: "a.test", Depth: 300, Round: 70000}
 	f.Add(appendEntry(nil, &item))
 	f.Add(appendHost(nil, &host{due: 1 << 50, added: 7}))
+	f.Add(appendHost(nil, &host{last: 1 << 50, counts: frontier.HostCounts{Done: 3, Causes: map[string]uint64{"reset": 300}}}))
 	f.Add(appendLease(nil, &lease{host: &host{key: "a.test"}, inFlight: 3, aside: []queuePos{{1, 300}}}))
 	f.Add(appendOutcome(nil, outcome{outcome: frontier.Network, status: 503, seq: 9}))
 	f.Add(appendOutcome(nil, outcome{outcome: frontier.OK, status: 200, finished: 1 << 50}))
@@ -157,7 +165,7 @@ func FuzzRows(f *testing.F) {
 		}
 		var h, again host
 		if err := decodeHost(row, &h); err == nil {
-			if err := decodeHost(appendHost(nil, &h), &again); err != nil || again != h {
+			if err := decodeHost(appendHost(nil, &h), &again); err != nil || !reflect.DeepEqual(again, h) {
 				t.Errorf("row %q decodes to %+v; encoded and decoded again it is %+v, error %v", row, h, again, err)
 			}
 		}

@@ -395,7 +395,7 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 
 func (c *completing) keys() []string {
 	p := c.h.part
-	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts)
+	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts, p.counts(c.hasher.Fingerprint(c.h.host)))
 	if c.cfg.Exact != nil {
 		keys = append(keys, p.exact)
 	}
@@ -407,7 +407,7 @@ const (
 	argEnd       = 4
 	argBlobGiven = 5
 	argBlob      = 6
-	argItems     = 7 // the first completion
+	argItems     = 8 // the first completion
 )
 
 // maxJoinedArgs bounds joined calls. A call that already has this many arguments gets no
@@ -436,6 +436,7 @@ func (c *completing) args() []any {
 	args := []any{
 		c.h.host, c.h.id[:], millis(c.update.Due), millis(c.update.Delay),
 		oneIf(c.update.End), oneIf(c.update.Blob != nil), c.update.Blob,
+		c.hostsCounted(),
 	}
 	for _, t := range c.todo {
 		what, argument, leaves := "back", any(""), any("")
@@ -465,6 +466,9 @@ func (t *todo) counts() counts {
 	}
 	if t.Cause != "" {
 		sum.add(fieldCause+t.Cause, 1)
+	}
+	if t.BodyBytes > 0 {
+		sum.add(fieldBytes, uint64(t.BodyBytes))
 	}
 	if t.Disposition != frontier.Finish {
 		return sum

@@ -1,7 +1,7 @@
 -- complete.lua: make completions of a lease take effect, and store what its worker
 -- learnt about the host. Items that the lease completed before are skipped.
--- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
---          with an exact set also 12 exact
+-- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
+--          12 the counts of the host and of others; with an exact set also 13 exact
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 the time until the host is due, ms
@@ -9,6 +9,7 @@
 --          6 "1" if the lease ends
 --          7 "1" if ARGV[8] replaces the host's blob
 --          8 the new blob
+--          9 how many hosts of the partition are counted at most
 --          then for each completion:
 --            the item's number
 --            done, failed, retry or back
@@ -20,10 +21,10 @@
 -- returns  1 if the completions took effect. Otherwise the lease is not held, and nothing
 --          was changed. Then the script returns 2 if a completion has ended the lease
 --          already, 3 if the partition was lost, and 0 in all other cases
--- cost     O(completions and their counters); when the lease ends, also O(items
+-- cost     O(completions, their counters, and the causes that the host has); when the lease ends, also O(items
 --          of the lease)
 local id, ending = ARGV[3], ARGV[6] == '1'
-local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
+local FAILED, FAILEDHOSTS, COUNTS, EXACT = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
 local lease = redis.call('HMGET', ACTIVE, 'i', 'a', 'x', 's')
 local state = redis.call('HMGET', STATE, 'e', 'y', 'd', 'u')
@@ -39,12 +40,18 @@ end
 -- failed items.
 local gone, leave, back, again, failed, prints = {}, {}, {}, {}, {}, {}
 
+-- mine are the counters of the completions that are also counted for the host, and done.
+-- It is nil if no item was done, has failed or will be tried again.
+local mine = nil
+
 local function settle(number, what, argument)
   local entry = redis.call('HGET', ACTIVE, number)
   if not entry or gone[number] then return false end
   gone[number] = true
   leave[#leave + 1] = number
   add('leased', -1)
+  if what ~= 'back' then mine = mine or {done = 0, pages = 0, bytes = 0} end
+  if what == 'done' then mine.done = mine.done + 1 end
   if what == 'done' or what == 'failed' then
     add(what, 1)
     if what == 'failed' then failed[#failed + 1] = argument .. entry end
@@ -62,13 +69,47 @@ local function settle(number, what, argument)
   return true
 end
 
-local at = 9
+-- counted returns the counts of the host after this call: done, pages, bytes, the time, s,
+-- then each cause of failures, without status_, an equals sign and its number. It
+-- returns nil if the host is one too many.
+local function counted()
+  local old = redis.call('HGET', COUNTS, HOST)
+  if not old then
+    if tonumber(redis.call('HGET', META, 'counted') or 0) >= tonumber(ARGV[9]) then return nil end
+    add('counted', 1)
+  end
+  local done, pages, bytes, causes = (old or '0 0 0 0'):match('^(%d+) (%d+) (%d+) %d+(.*)$')
+  local names, sums = {}, {}
+  for name, n in causes:gmatch(' ([^= ]+)=(%d+)') do
+    names[#names + 1], sums[name] = name, tonumber(n)
+  end
+  for counter, n in pairs(mine) do
+    local name = counter:match('^err:(.*)')
+    if name then
+      name = name:gsub('^status_', '')
+      if not sums[name] and #names >= 16 then name = 'others' end
+      if not sums[name] then names[#names + 1], sums[name] = name, 0 end
+      sums[name] = sums[name] + n
+    end
+  end
+  local text = int(done + mine.done) .. ' ' .. int(pages + mine.pages) .. ' ' .. int(bytes + mine.bytes) .. ' ' .. int(math.floor(now() / 1000))
+  for _, name in ipairs(names) do text = text .. ' ' .. name .. '=' .. int(sums[name]) end
+  return text
+end
+
+local at = 10
 while at <= #ARGV do
   local counters = at + 5
   local last = counters + 2 * tonumber(ARGV[at + 4]) - 1
   if settle(ARGV[at], ARGV[at + 1], ARGV[at + 2]) then
     if ARGV[at + 3] ~= '' then prints[#prints + 1] = ARGV[at + 3] end
-    for i = counters, last, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
+    for i = counters, last, 2 do
+      local counter, n = ARGV[i], tonumber(ARGV[i + 1])
+      add(counter, n)
+      if mine and (counter == 'pages' or counter == 'bytes' or counter:sub(1, 4) == 'err:') then
+        mine[counter] = (mine[counter] or 0) + n
+      end
+    end
   end
   at = last + 1
 end
@@ -103,6 +144,7 @@ elseif #leave > 0 then
     add('hosts', -1)
   end
 end
+local tally = mine and counted()
 local sums = totals()
 
 local learnt = {}
@@ -113,6 +155,7 @@ if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end
 if ending then learnt[#learnt + 1], learnt[#learnt + 2] = 'e', id .. int(runsOut) end
 all('HSET', STATE, learnt)
+if tally then redis.call('HSET', COUNTS, HOST, tally) end
 all('SREM', EXACT, prints)
 all('RPUSH', FAILED, failed)
 if #failed > 0 then redis.call('SADD', FAILEDHOSTS, HOST) end

@@ -16,6 +16,7 @@
 --         when it is ready, ms (0: it does not count as delayed), a colon, its entry
 --   x     how many items failed under the lease; they are the last ones in the host's
 --         list of failed items
+--   w     the number of the worker
 --   s     1 if the host has no queued or leased items, and is not counted in hosts
 --   <number>  the entry of an item that is open: handed out and not completed
 -- Items stay aside until the lease ends, because a lease must not get an item again
@@ -115,10 +116,10 @@ local function hand(entries, taken, last, fields)
 end
 
 -- open returns how many items of a lease are open: the number of fields of active,
--- without i, n, f, a, x, s and the items that are set aside. The argument aside is the
+-- without i, n, f, a, x, w, s and the items that are set aside. The argument aside is the
 -- number of items that are set aside. The argument idle says whether s is set.
 local function open(aside, idle)
-  return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
+  return redis.call('HLEN', ACTIVE) - 6 - aside - (idle and 1 or 0)
 end
 
 local function earlier(a, b) return a.number < b.number end

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/bits"
 	"strconv"
 	"sync/atomic"
@@ -70,11 +71,13 @@ const (
 	fieldChecksLeased    = "check:leased" // part of leased
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
+	fieldBytes           = "bytes"
 	fieldRecords         = "records"
 	fieldOutcome         = "o:"   // followed by an outcome
 	fieldCause           = "err:" // followed by a cause
 	fieldRepeats         = "repeats"
-	fieldHosts           = "hosts" // hosts with queued or leased items
+	fieldHosts           = "hosts"   // hosts with queued or leased items
+	fieldCounted         = "counted" // hosts in partition.counts
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
 	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed to contain them
@@ -111,9 +114,15 @@ func (p *partition) failed(host string) string { return p.tag + "e" + host } // 
 // host in that hash. There are 256 such hashes in a partition, so that each stays small
 // enough for the compact encoding of Redis.
 func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
-	const hexDigits = "0123456789abcdef"
-	return p.tag + "b" + string([]byte{hexDigits[host[8]>>4], hexDigits[host[8]&15]}), string(host[:8])
+	return p.tag + "b" + hashOf(host), string(host[:8])
 }
+
+// counts returns the key of the hash that has the counts of a host under its host key. There are 256
+// such hashes in a partition, too.
+func (p *partition) counts(host bloomstore.Fingerprint) string { return p.tag + "c" + hashOf(host) }
+
+// hashOf returns two hexadecimal digits, which choose one of 256 hashes for a host.
+func hashOf(host bloomstore.Fingerprint) string { return hex.EncodeToString(host[8:9]) }
 
 // partitionOf returns the number of the partition of a host key, given the fingerprint of the
 // host key.

@@ -33,18 +33,18 @@ func TestKeysAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	shape := strings.NewReplacer("a.test", "HOST", "b.test", "HOST", "{test}", "{NAME}")
-	tag, segment, budget := regexp.MustCompile(`^\{\w{6}:\d+\}`), regexp.MustCompile(`^Tf\d+\.\d+$`), regexp.MustCompile(`^Tb[0-9a-f]{2}$`)
+	tag, segment, budget := regexp.MustCompile(`^\{\w{6}:\d+\}`), regexp.MustCompile(`^Tf\d+\.\d+$`), regexp.MustCompile(`^T([bc])[0-9a-f]{2}$`)
 	met := make(map[string]bool)
 	for _, key := range keys {
 		described := tag.ReplaceAllString(shape.Replace(key), "T")
-		described = segment.ReplaceAllString(budget.ReplaceAllString(described, "Tb00"), "Tf0.0")
+		described = segment.ReplaceAllString(budget.ReplaceAllString(described, "T${1}00"), "Tf0.0")
 		met[described] = true
 		got := strings.Replace(s.client.Type(t.Context(), key).Val(), "zset", "sorted set", 1)
 		if want := types[described]; want != got {
 			t.Errorf("key %q is a %s, docs/reference/redis-keys.md says %q for the keys %q", key, got, want, described)
 		}
 	}
-	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
+	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "Tc00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
 		"crawler:{NAME}", "crawler:{NAME}:scope", "crawler:{NAME}:policy"} {
 		if !met[one] {
 			t.Errorf("the crawl left no key like %q: the test does not see whether it is described", one)

@@ -200,7 +200,7 @@ func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (faile
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems,
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number,
 		}}
 	}
 	l.runAll(ctx, calls)

@@ -7,6 +7,7 @@
 --          5 the delay of the policy, ms: the host's delay if its state has none, or a shorter one
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
+--          8 the number of the worker
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
@@ -54,7 +55,7 @@ local entries, taken = take(math.min(batch, tonumber(ARGV[7])))
 if #entries == 0 then return {0, untilDue()} end
 local sums = totals()
 
-hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0})
+hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0, 'w', ARGV[8]})
 redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
 redis.call('ZREM', DUE, HOST)
 all('HSET', META, sums)

@@ -74,3 +74,44 @@ func usedAfter(t *testing.T, server *servers.RedisServer, cfg Config, pages []fr
 	}
 	return float64(n)
 }
+
+// TestCountsMemory measures how much memory the server needs for the counts of a host, of which one in ten has had two
+// kinds of failures.
+func TestCountsMemory(t *testing.T) {
+	hosts := 30_000
+	if *proof {
+		hosts = mostCounted
+	}
+	server := servers.Redis(t, servers.RedisOptions{})
+	s := openStore(t, Config{
+		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "memory", Capacity: 1000, Partitions: 64,
+	})
+	used := func() float64 {
+		n, err := server.UsedMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(n)
+	}
+	before := used()
+	for first := 0; first < hosts; first += 1000 {
+		_, err := s.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for n := first; n < first+1000; n++ {
+				host, value := fmt.Sprintf("www.site%07d.example", n), fmt.Sprintf("%d %d %d 1796040000", n%500, n%500, n%500*20_000)
+				if n%10 == 0 {
+					value += " timeout=3 503=12"
+				}
+				pipe.HSet(t.Context(), s.partition(host).counts(s.hasher.Fingerprint(host)), host, value)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (used() - before) / float64(hosts)
+	t.Logf("the counts of one of %d hosts: %.0f B", hosts, each)
+	if most := 200.0; each > most { // if there are few hosts, a hash has only one or two
+		t.Errorf("the counts of a host take %.0f B, want at most %.0f", each, most)
+	}
+}

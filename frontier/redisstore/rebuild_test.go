@@ -112,6 +112,9 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 		"record evicted": {func(t *testing.T, admin *redis.Client, p *partition) {
 			admin.Del(t.Context(), p.meta)
 		}, frontier.ErrFilterLost, 1},
+		"record and counts of hosts evicted": {func(t *testing.T, admin *redis.Client, p *partition) {
+			admin.Del(t.Context(), append(admin.Keys(t.Context(), p.tag+"c*").Val(), p.meta)...)
+		}, frontier.ErrFilterLost, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,6 +163,15 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 			after := wantBooks(t, again)
 			if c.bare == 0 && (after.Added < before.Added || after.Done != before.Done) {
 				t.Errorf("the books were %+v, and after Rebuild they are %+v, want nothing lost", before.Books, after.Books)
+			}
+			err = again.Hosts(t.Context(), frontier.HostQuery{}, func(h frontier.HostState) bool {
+				if h.Counts.Done != 8 || h.Counts.Failed != 1 || h.Counts.Ago == 0 {
+					t.Errorf("after Rebuild %s has counts %+v, want 8 done, 1 failed", h.Host, h.Counts)
+				}
+				return true
+			})
+			if err != nil {
+				t.Error(err)
 			}
 			if after.Added < uint64(len(all)) || made.URLs != after.Added {
 				t.Errorf("%d URLs are added, Rebuild reported %d, want the same number, at least %d",

@@ -150,6 +150,8 @@ type Store struct {
 	members atomic.Pointer[recent.Keys]
 	quota   *groupcommit.Queue[*quotaCall]
 
+	countFew int // result of hostsCounted in a test; 0 means the usual one
+
 	adder
 	leaser
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -44,7 +45,11 @@ type past struct {
 	met      map[metKey]met                    // items in queues, leases or failed lists that may also have records
 	failed   map[bloomstore.Fingerprint]Ended  // the last record of each failed item
 	rounds   map[bloomstore.Fingerprint]uint32 // the last known round of an item, unless it is 0
+	hosts    map[string]hostPast               // of the first mostCounted hosts
 }
+
+// hostPast counts the done items and the pages of a host, according to records.
+type hostPast struct{ done, pages uint64 }
 
 // metKey identifies an item in a queue, a lease or a list of failed items. If the URL of a bulk
 // item was promoted, the bulk item and the promoted item can both be there. The promoted item is exact.
@@ -67,6 +72,7 @@ func newPast() *past {
 	return &past{
 		counters: make(map[string]uint64), met: make(map[metKey]met),
 		failed: make(map[bloomstore.Fingerprint]Ended), rounds: make(map[bloomstore.Fingerprint]uint32),
+		hosts: make(map[string]hostPast),
 	}
 }
 
@@ -102,13 +108,22 @@ func (h *past) note(end Ended) {
 	if it.Round > 0 {
 		h.counters[fieldRepeats]++
 	}
+	host, counted := h.hosts[it.Host]
 	if frontier.IsCheck(it.URL) {
 		h.counters[fieldChecks]++
 	} else if end.Status > 0 {
 		h.counters[fieldPages]++
+		host.pages++
 	}
-	if end.Outcome.State() == frontier.Done {
+	done := end.Outcome.State() == frontier.Done
+	if done {
 		h.counters[fieldDone]++
+		host.done++
+	}
+	if counted || len(h.hosts) < mostCounted {
+		h.hosts[it.Host] = host
+	}
+	if done {
 		return
 	}
 	if before, is := h.failed[it.Fingerprint]; !is || before.Item.Round <= it.Round {
@@ -170,6 +185,11 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
+	counted, err := r.restoreCounts(ctx, p, h.hosts)
+	if err != nil {
+		return err
+	}
+	fields = append(fields, fieldCounted, counted)
 	// An item that was added in several rounds has only one key in the filter. A key of MarkSeen is
 	// in the filter, but does not count as added. fieldRenewed or fieldKnown stores the difference.
 	if keys := r.fresh[p.number]; added > keys {
@@ -178,6 +198,27 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 		fields = append(fields, fieldKnown, keys-added)
 	}
 	return r.classify(ctx, r.client.HSet(ctx, p.meta, fields...).Err())
+}
+
+// restoreCounts stores the counts of hosts that have none. It returns how many hosts it has stored. The records
+// do not say how many bytes were received, nor why attempts failed.
+func (r *rebuild) restoreCounts(ctx context.Context, p *partition, hosts map[string]hostPast) (int, error) {
+	stored := 0
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(hosts)), fillBatch) {
+		some = some[:min(len(some), max(r.hostsCounted()-stored, 0))]
+		_, err := r.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, host := range some {
+				value := fmt.Sprintf("%d %d 0 %d", hosts[host].done, hosts[host].pages, r.now().Unix())
+				pipe.HSetNX(ctx, p.counts(r.hasher.Fingerprint(host)), host, value)
+			}
+			return nil
+		})
+		if err != nil && len(some) > 0 {
+			return stored, r.classify(ctx, err)
+		}
+		stored += len(some)
+	}
+	return stored, nil
 }
 
 // restoreFailed appends failed items to the lists of failed items of their hosts.

@@ -91,7 +91,7 @@ func (b *scriptBench) lend() frontier.LeaseID {
 }
 
 func (b *scriptBench) leaseCall(id frontier.LeaseID) *call {
-	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10)
+	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10, 1)
 }
 
 func (b *scriptBench) must(c *call, what string) {
@@ -106,7 +106,7 @@ func (b *scriptBench) must(c *call, what string) {
 
 // completeCall returns a call of complete.lua with one completion of each kind.
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
-	args := []any{id[:], 500, 2000, end, "1", "blob",
+	args := []any{id[:], 500, 2000, end, "1", "blob", 9,
 		first, "done", "", b.exactArg(first), 2, "o:ok", 1, "pages", 1}
 	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.exactArg(first+1), 1, "o:network", 1)
 	args = append(args, first+2, "retry", 60_000, "", 0, first+3, "back", "", "", 1, "found", 7)
@@ -115,7 +115,7 @@ func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *
 
 func (b *scriptBench) completeKeys() []string {
 	p := b.partition(faultHost)
-	return []string{p.failed(faultHost), p.failedHosts, p.exact}
+	return []string{p.failed(faultHost), p.failedHosts, p.counts(b.hasher.Fingerprint(faultHost)), p.exact}
 }
 
 // exactArg returns the argument of complete.lua that removes a leased item from
@@ -180,7 +180,7 @@ var faultScenarios = []scenario{
 	{"complete the last item", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.exactArg(1), 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 9, 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"complete and end", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -191,7 +191,7 @@ var faultScenarios = []scenario{
 	{"complete everything and end", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.exactArg(1), 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 9, 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)

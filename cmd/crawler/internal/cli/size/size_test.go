@@ -92,8 +92,8 @@ func TestJSON(t *testing.T) {
 
 func TestQueueCounts(t *testing.T) {
 	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
-	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Bytes+want {
-		t.Errorf("queue %+v, used_memory %d; want used_memory to be %d of the filter + %d of the queue",
+	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Bytes+want+sizing.RedisCounts(1000) {
+		t.Errorf("queue %+v, used_memory %d; want used_memory to be %d of the filter + %d of the queue, and the counts of 1000 hosts",
 			r.Queue, r.Redis.UsedMemory, r.Redis.Bytes, want)
 	}
 	if q := r.Queue; q.Disk.Least == 0 || q.Disk.Most < q.Disk.Least || q.Exact.Least == 0 || q.Exact.Most < q.Exact.Least {

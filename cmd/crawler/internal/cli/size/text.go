@@ -80,9 +80,9 @@ func (r report) writeRedis(b *strings.Builder) {
 		{"used_memory", fmt.Sprintf("%s, %.2f bits per URL, if all hosts have equally many", human.IBytes(x.Bytes), x.BitsPerURL)},
 		{"p when full", human.OneIn(x.FPR)},
 	})
-	what := "That is"
+	what := "With the counts of hosts, that is"
 	if r.Queue != nil {
-		what = "With the queue"
+		what = "With the queue and the counts of hosts, that is"
 	}
 	fmt.Fprintf(b, "  %s %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
 		what, human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))

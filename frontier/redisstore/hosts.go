@@ -1,0 +1,215 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// mostCounted is the number of hosts of a crawl for which completions are counted. A host takes about 55
+// bytes in partition.counts, so all of them take 55 MB.
+const mostCounted = 1_000_000
+
+// hostsCounted returns for how many hosts of one partition completions are counted.
+func (s *Store) hostsCounted() int { return cmp.Or(s.countFew, max(mostCounted/len(s.parts), 1)) }
+
+// Hosts implements frontier.Inspector. It reads in steps, so it can miss a host whose items move meanwhile. It
+// holds the names of the hosts of one partition in memory.
+func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(frontier.HostState) bool) error {
+	workers, err := s.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	look := hostLook{Store: s, workers: make(map[string]Worker, len(workers))}
+	for _, w := range workers {
+		look.workers[strconv.Itoa(w.Number)] = w
+	}
+	parts := s.parts
+	if query.Host != "" {
+		parts = []*partition{s.partition(query.Host)}
+	}
+	for _, p := range parts {
+		if more, err := look.partition(ctx, p, query, visit); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostLook is one call of Hosts.
+type hostLook struct {
+	*Store
+	workers map[string]Worker // by number
+}
+
+// partition visits the hosts of a partition: first those that have items, then the others.
+func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.HostQuery, visit func(frontier.HostState) bool) (more bool, err error) {
+	hosts := []string{query.Host}
+	if query.Host == "" {
+		if hosts, err = l.hostsWith(ctx, p, frontier.Queued); err != nil {
+			return false, err
+		}
+	}
+	for some := range slices.Chunk(hosts, pageSize/2) {
+		states, err := l.states(ctx, p, some, true)
+		if err != nil {
+			return false, err
+		}
+		for _, state := range states {
+			counted := query.Finished && query.Host != "" && (state.Counts.Ago > 0 || state.Counts.Failed > 0)
+			if (state.Queued+state.Leased > 0 || counted) && !visit(state) {
+				return false, nil
+			}
+		}
+	}
+	if !query.Finished || query.Host != "" {
+		return true, nil
+	}
+	return l.finished(ctx, p, hosts, visit)
+}
+
+// finished visits the counted hosts of a partition, apart from those in busy, which is sorted.
+func (l *hostLook) finished(ctx context.Context, p *partition, busy []string, visit func(frontier.HostState) bool) (more bool, err error) {
+	for number := range 256 {
+		counted, err := l.client.HKeys(ctx, fmt.Sprintf("%sc%02x", p.tag, number)).Result()
+		if err != nil {
+			return false, l.classify(ctx, err)
+		}
+		hosts := slices.DeleteFunc(counted, func(host string) bool {
+			_, is := slices.BinarySearch(busy, host)
+			return is
+		})
+		for some := range slices.Chunk(hosts, pageSize/2) {
+			states, err := l.states(ctx, p, some, false)
+			if err != nil {
+				return false, err
+			}
+			for _, state := range states {
+				if !visit(state) {
+					return false, nil
+				}
+			}
+		}
+	}
+	return true, ctx.Err()
+}
+
+// hostReplies are the replies about one host.
+type hostReplies struct {
+	state  *redis.SliceCmd
+	counts *redis.StringCmd
+	failed *redis.IntCmd
+	queues [frontier.Priorities]*redis.IntCmd // nil for a host without items, as the next two
+	lease  *redis.MapStringStringCmd
+	ends   *redis.FloatCmd
+}
+
+// states returns the states of hosts of a partition, index for index. The argument busy reports whether they may
+// have queued or leased items.
+func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, busy bool) ([]frontier.HostState, error) {
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	pipe := l.client.Pipeline()
+	now, full := pipe.Time(ctx), pipe.HGet(ctx, p.meta, fieldCounted)
+	replies := make([]hostReplies, len(hosts))
+	for i, host := range hosts {
+		r := &replies[i]
+		r.state = pipe.HMGet(ctx, p.host(host), "u", "y", "d", "b")
+		r.counts = pipe.HGet(ctx, p.counts(l.hasher.Fingerprint(host)), host)
+		r.failed = pipe.LLen(ctx, p.failed(host))
+		if busy {
+			for priority := range r.queues {
+				r.queues[priority] = pipe.LLen(ctx, p.queue(priority, host))
+			}
+			r.lease, r.ends = pipe.HGetAll(ctx, p.active(host)), pipe.ZScore(ctx, p.leased, host)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, l.classify(ctx, err)
+	}
+	clock := now.Val()
+	if l.cfg.Now != nil {
+		clock = l.cfg.Now()
+	}
+	counted, _ := full.Int()
+	states := make([]frontier.HostState, len(hosts))
+	for i, host := range hosts {
+		states[i] = l.stateOf(host, &replies[i], clock)
+		n := &states[i].Counts
+		n.Missing = n.Ago == 0 && counted >= l.hostsCounted()
+	}
+	return states, nil
+}
+
+// stateOf returns the state of a host.
+func (l *hostLook) stateOf(host string, r *hostReplies, clock time.Time) frontier.HostState {
+	row := func(field int) int64 {
+		n, _ := strconv.ParseInt(text(at(r.state.Val(), field)), 10, 64)
+		return n
+	}
+	left := func(until int64) time.Duration {
+		return max(time.Duration(until-clock.UnixMilli())*time.Millisecond, 0)
+	}
+	h := frontier.HostState{Host: host, Delayed: uint64(row(2)), Delay: time.Duration(row(1)) * time.Millisecond, Counts: countsOf(r.counts.Val(), clock)}
+	h.Queued, h.Counts.Failed = h.Delayed, uint64(r.failed.Val())
+	if blob := text(at(r.state.Val(), 3)); blob != "" {
+		h.Blob = []byte(blob)
+	}
+	if r.lease == nil {
+		h.DueIn = left(row(0))
+		return h
+	}
+	for _, length := range r.queues {
+		h.Queued += uint64(length.Val())
+	}
+	lease := r.lease.Val()
+	for _, it := range activeItems(lease) {
+		if !it.aside {
+			h.Leased++
+			continue
+		}
+		h.Queued++
+		if it.delayed {
+			h.Delayed++
+		}
+	}
+	if len(lease) == 0 {
+		h.DueIn = left(row(0))
+		return h
+	}
+	worker := l.workers[lease["w"]]
+	h.Worker, h.Lost, h.EndsIn = worker.Name, !worker.Live && l.cfg.Now == nil, left(int64(r.ends.Val()))
+	return h
+}
+
+// countsOf decodes a value of partition.counts, as complete.lua writes it. It leaves out Failed.
+func countsOf(value string, clock time.Time) (n frontier.HostCounts) {
+	words := strings.Fields(value)
+	if len(words) < 4 {
+		return n
+	}
+	number := func(word string) uint64 { n, _ := strconv.ParseUint(word, 10, 64); return n }
+	n.Done, n.Pages, n.Bytes = number(words[0]), number(words[1]), number(words[2])
+	n.Ago = max(clock.Sub(time.Unix(int64(number(words[3])), 0)), 1)
+	for _, word := range words[4:] {
+		if n.Causes == nil {
+			n.Causes = make(map[string]uint64)
+		}
+		cause, count, _ := strings.Cut(word, "=")
+		if _, err := strconv.Atoi(cause); err == nil {
+			cause = "status_" + cause
+		}
+		n.Causes[cause] = number(count)
+	}
+	return n
+}
