@@ -27,10 +27,7 @@ func (h *Handle) Links(ctx context.Context) links.Source {
 
 func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 	return func(yield func(links.Link, error) bool) {
-		for page, err := range parsed[record.PageLinks](h.lines(ctx, engine.EdgesOf)) {
-			if errors.Is(err, ErrNoLinks) && h.keptLinks() {
-				return // no page had a link
-			}
+		for page, err := range h.keptLines(ctx) {
 			if err != nil {
 				yield(links.Link{}, err)
 				return
@@ -39,6 +36,20 @@ func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 				if !yield(links.Link{Source: page.Source, Edge: edge, Round: page.Round}, nil) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// keptLines yields the links that the crawl kept, up to 1,000 of one page at a time.
+func (h *Handle) keptLines(ctx context.Context) iter.Seq2[record.PageLinks, error] {
+	return func(yield func(record.PageLinks, error) bool) {
+		for page, err := range parsed[record.PageLinks](h.lines(ctx, engine.EdgesOf)) {
+			if errors.Is(err, ErrNoLinks) && h.keptLinks() {
+				return // no page had a link
+			}
+			if !yield(page, err) || err != nil {
+				return
 			}
 		}
 	}

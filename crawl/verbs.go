@@ -24,6 +24,7 @@ type seedQuestion struct {
 
 var (
 	verbSeed    = control.Steer("seed", (*session).seed)
+	verbOffer   = control.Steer("offer", (*session).offer)
 	verbRetry   = control.Steer("retry", (*session).retry)
 	verbRecheck = control.Steer("recheck", (*session).recheck)
 	verbPause   = control.Steer("pause", (*session).pause)
@@ -72,7 +73,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

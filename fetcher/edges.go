@@ -18,8 +18,9 @@ const (
 )
 
 // addEdges adds the links of a page, or of a piece of it, to those that Config.Edges stores. It
-// leaves out links for which there is no memory.
-func (v *visited) addEdges(page *extract.Page) {
+// leaves out links for which there is no memory. The argument nofollow reports whether a header of the answer asks to
+// follow none.
+func (v *visited) addEdges(page *extract.Page, nofollow bool) {
 	more := int64(0)
 	for i, text := range page.LinkTexts {
 		more += edgeSize + int64(len(page.Links[i].URL.String())+len(text.Text)+len(text.Rel))
@@ -29,7 +30,7 @@ func (v *visited) addEdges(page *extract.Page) {
 	}
 	for i, text := range page.LinkTexts {
 		link := &page.Links[i]
-		v.edges = append(v.edges, record.Edge{Target: link.URL.String(), Text: text.Text, Rel: text.Rel, Kind: link.Kind.String()})
+		v.edges = append(v.edges, record.Edge{Target: link.URL.String(), Text: text.Text, Rel: text.Rel, Kind: link.Kind.String(), Nofollow: nofollow || page.Nofollow || link.Nofollow})
 	}
 }
 

@@ -45,7 +45,7 @@ func (v *visited) feed(links *linkSet, early *earlyLinks, options extract.Option
 	if err != nil && r.Error == "" && !v.answer.Truncated {
 		r.Error = fmt.Sprintf("read the feed: %v", err)
 	}
-	v.addEdges(document)
+	v.addEdges(document, nofollow)
 	links.addDocument(document, nofollow)
 	return true
 }

@@ -23,8 +23,9 @@ func (v *visited) addHeaders(links *linkSet, document *extract.Page, r *record.R
 		r.Lang = cmp.Or(r.Lang, extract.HeaderLanguage(header))
 	}
 	links.refuse(frontier.ReasonTooMany, named.TooMany)
-	v.addEdges(named)
-	links.addDocument(named, robots.HeaderNofollow(header.Values("X-Robots-Tag"), v.rules.token))
+	nofollow := robots.HeaderNofollow(header.Values("X-Robots-Tag"), v.rules.token)
+	v.addEdges(named, nofollow)
+	links.addDocument(named, nofollow)
 	return named
 }
 

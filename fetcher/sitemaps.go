@@ -241,7 +241,7 @@ func (e *earlyLinks) offer(l *linkSet) {
 // addPiece offers a piece of the links of a page. It returns false if the page cannot be read
 // further. A page never goes on after a failed offer: it is given back, and fetched again.
 func (e *earlyLinks) addPiece(l *linkSet, page *extract.Page, nofollow bool) bool {
-	e.addEdges(page)
+	e.addEdges(page, nofollow)
 	l.addDocument(page, nofollow)
 	if l.err != nil {
 		e.failed = true

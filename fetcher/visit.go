@@ -443,7 +443,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		links.refuse(frontier.ReasonTooMany, document.TooMany)
 		r.MayNeedJS = document.MayNeedJS && answer.Status == http.StatusOK && !answer.Truncated && answer.Cut == nil
 		v.scriptSeed = r.MayNeedJS && v.item.Depth == 0
-		v.addEdges(document)
+		v.addEdges(document, nofollow)
 		links.addDocument(document, nofollow)
 	}
 	named := v.addHeaders(&links, page.document, r)

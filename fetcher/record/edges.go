@@ -9,6 +9,8 @@ type Edge struct {
 	Text   string `json:"text,omitempty"` // of the anchor
 	Rel    string `json:"rel,omitempty"`
 	Kind   string `json:"kind"` // extract.Kind: the element that has the link; or KindSitemap
+	// Nofollow says that the page asks not to follow the link: all elements with the link, a robots meta tag or a header.
+	Nofollow bool `json:"nofollow,omitempty"`
 }
 
 // KindSitemap is the Edge.Kind of a URL that a sitemap lists. The sitemap is the source of the Edge.

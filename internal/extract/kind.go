@@ -1,6 +1,9 @@
 package extract
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Kind is the kind of the place in a page where a link is. Kinds are ordered: those for
 // navigation come first.
@@ -33,3 +36,6 @@ func (k Kind) String() string {
 
 // Asset reports whether links of this kind are extracted only with Options.Assets.
 func (k Kind) Asset() bool { return k > Related }
+
+// IsAsset reports whether name is that of a Kind for which Asset returns true.
+func IsAsset(name string) bool { return Kind(slices.Index(kindNames[:], name)+1) > Related+1 }

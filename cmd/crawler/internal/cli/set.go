@@ -187,7 +187,11 @@ func (at location) printChange(s streams, dry bool, c *crawl.Changed) error {
 		printReach(&b, c.Reach, "would be dropped")
 	}
 	if len(c.Looser) > 0 {
-		fmt.Fprintf(&b, "looser: %s; links found from now on follow it\n", strings.Join(c.Looser, ", "))
+		again := "links that were refused before are not offered again, as the crawl keeps none (--links)"
+		if c.Links {
+			again = "to offer refused links again: " + at.command("seed") + " --from-links --match RE"
+		}
+		fmt.Fprintf(&b, "looser: %s; links found from now on follow it; %s\n", strings.Join(c.Looser, ", "), again)
 	}
 	_, err := s.out.Write([]byte(b.String()))
 	return err
