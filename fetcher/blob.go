@@ -12,8 +12,11 @@ import (
 // A host's blob is the state that the store keeps for the next lease of the host. It consists
 // of a version, the state of the host's politeness and, for each origin, its name and the
 // state of its robots.txt. The length of each part, except the version, comes before the
-// part. If the host does not answer, a last entry with an empty name has the reason.
+// part. If the host does not answer, a last entry with an empty name has the reason. The entry
+// seriesPart has the state of package series.
 const blobVersion = 1
+
+const seriesPart = "series"
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
 // A hostile host can have an origin for each port.
@@ -31,6 +34,9 @@ func (h *holding) appendBlob(b []byte) []byte {
 		if len(b)+len(name)+len(part)+2*binary.MaxVarintLen32 <= frontier.MaxBlob {
 			b = appendSized(appendSized(b, []byte(name)), part)
 		}
+	}
+	if known, _ := h.known.AppendBinary(nil); len(known) > 0 {
+		add(seriesPart, known)
 	}
 	causes := 0
 	for name, state := range h.origins {
@@ -70,6 +76,9 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		if name == "" {
 			h.cause = clip(string(rules))
 			return nil
+		}
+		if name == seriesPart {
+			return h.known.UnmarshalBinary(rules)
 		}
 		state := new(robots.State)
 		if err := state.Restore(rules, h.rules.token, now); err != nil {

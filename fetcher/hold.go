@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/series"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
@@ -53,6 +54,7 @@ type holding struct {
 	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
+	known       series.Host              // the series of the host
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // some items of the lease wait for another attempt
 	changed     bool                     // the blob changed since it was last sent
@@ -247,6 +249,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	}
 	if why := h.dropped(&item); why != "" {
 		return 0, h.conclude(1, frontier.Dropped, "", why)
+	}
+	if n, why := h.trapped(); n > 0 {
+		return 0, h.conclude(n, frontier.Dropped, causeTrap, why)
 	}
 	if frontier.IsCheck(item.URL) {
 		return h.stepCheck(stop, item)

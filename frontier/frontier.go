@@ -258,9 +258,9 @@ type Completion struct {
 	// take effect (ErrLeaseLost). In doubt the record stays, because an extra record
 	// does no harm, but a missing one does. Calls of Record and Void do not overlap.
 	Void func() error
-	// LinkRefused is optional. Before Complete returns, the store calls it for each
-	// link that the store itself refuses. link is the index in Links.
-	LinkRefused func(link int, reason Reason)
+	// LinkAnswered is optional. Before Complete returns, the store calls it for each
+	// link that it answers with Added or Refused. link is the index in Links.
+	LinkAnswered func(link int, verdict Verdict)
 }
 
 // LinkCounts counts the links of one page: Found = Added + Seen + Refused.

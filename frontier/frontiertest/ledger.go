@@ -377,8 +377,8 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			continue
 		}
 		h.settled[k] = true
-		counts, refused := g.follow(c, now)
-		written[k] = records{refused: refused}
+		counts, answers := g.follow(c, now)
+		written[k] = records{answers: answers}
 		g.stats.Leased--
 		s := g.sites[h.host]
 		g.stats.Bytes += uint64(c.BodyBytes)
@@ -403,7 +403,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			g.finish(k, c)
 			if c.Record != nil {
 				g.stats.Records++
-				written[k] = records{1, counts, refused}
+				written[k] = records{1, counts, answers}
 			}
 		}
 	}
@@ -427,12 +427,12 @@ func (h *ledgerLease) find(c frontier.Completion) *known {
 	return nil
 }
 
-func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, refused string) {
+func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, answers string) {
 	var wrote records
 	for i, verdict := range g.offer(c.Links, now) {
 		counts.Count(verdict.Answer, 1)
-		if verdict.Answer == frontier.Refused {
-			wrote.refuse(i, verdict.Reason)
+		if verdict.Answer != frontier.Seen {
+			wrote.answer(i, verdict)
 		}
 	}
 	for _, refusal := range c.Refused {
@@ -440,7 +440,7 @@ func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.L
 		g.stats.Found += refusal.Count
 		g.stats.Refused[refusal.Reason] += refusal.Count
 	}
-	return counts, wrote.refused
+	return counts, wrote.answers
 }
 
 func (g *ledger) finish(k *known, c frontier.Completion) {

@@ -331,8 +331,8 @@ func (d *draft) follow(l *lease, done []frontier.Completion) (all [][]frontier.V
 		all = append(all, verdicts)
 		for i, verdict := range verdicts {
 			counts.Count(verdict.Answer, 1)
-			if verdict.Answer == frontier.Refused && c.LinkRefused != nil {
-				c.LinkRefused(i, verdict.Reason)
+			if verdict.Answer != frontier.Seen && c.LinkAnswered != nil {
+				c.LinkAnswered(i, verdict)
 			}
 		}
 		for _, refusal := range c.Refused {

@@ -176,21 +176,21 @@ func (p *player) extendOne() {
 }
 
 // records are the records of one item: how many were written, the link counts of the last
-// one, and the refused links, each with its index and the reason.
+// one, and the links that were added or refused, each with its index and the answer.
 type records struct {
 	written int
 	links   frontier.LinkCounts
-	refused string
+	answers string
 }
 
-func (r *records) refuse(link int, reason frontier.Reason) {
-	r.refused += fmt.Sprintf("%d %s, ", link, reason)
+func (r *records) answer(link int, verdict frontier.Verdict) {
+	r.answers += fmt.Sprintf("%d %v %s, ", link, verdict.Answer, verdict.Reason)
 }
 
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkRefused: wrote.refuse}
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkAnswered: wrote.answer}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
@@ -263,7 +263,7 @@ func (p *player) completeOne() {
 		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
-		done[i].LinkRefused = nil
+		done[i].LinkAnswered = nil
 		if done[i].Record != nil {
 			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
 		}

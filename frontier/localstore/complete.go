@@ -144,8 +144,8 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 			return counts, err
 		}
 		counts.Count(v.Answer, 1)
-		if v.Answer == frontier.Refused && c.LinkRefused != nil {
-			c.LinkRefused(i, v.Reason)
+		if v.Answer != frontier.Seen && c.LinkAnswered != nil {
+			c.LinkAnswered(i, v)
 		}
 	}
 	for _, r := range c.Refused {

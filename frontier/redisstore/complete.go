@@ -243,7 +243,7 @@ func (c *completing) follow(ctx context.Context) error {
 			}
 			t.item.pending.links, t.item.pending.answered = mine, answered
 		}
-		t.tellRefused()
+		t.tellAnswers()
 	}
 	return nil
 }
@@ -267,13 +267,13 @@ func (c *completing) settle(ctx context.Context) {
 	c.cfg.Exact.Settle(ctx, answers)
 }
 
-func (t *todo) tellRefused() {
-	if t.LinkRefused == nil {
+func (t *todo) tellAnswers() {
+	if t.LinkAnswered == nil {
 		return
 	}
 	for i, v := range t.item.pending.links.verdicts {
-		if v.Answer == frontier.Refused {
-			t.LinkRefused(i, v.Reason)
+		if v.Answer != frontier.Seen {
+			t.LinkAnswered(i, v)
 		}
 	}
 }
