@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
@@ -22,7 +23,13 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress, st.NotTaken = true, &progress, ses.monitor.notTaken()
 		st.FullHosts, st.Errors = ses.monitor.fullHosts(), ses.monitor.errors(st.Stats)
-		return st, nil
+		s, err := ses.monitor.sample(ctx, time.Now())
+		f := ses.monitor.limit(s.Gauges)
+		st.Now, st.Kind, st.Waits = f.Words(), f.Kind, s.Gauges.Waits
+		return st, err
+	}
+	if err := ses.addNow(ctx, &st); err != nil {
+		return st, err
 	}
 	if st.Errors, err = ses.storedErrors(ctx, st.Stats); err != nil {
 		return st, err
@@ -41,6 +48,23 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		}
 	}
 	return st, nil
+}
+
+// addNow adds what the crawl waits for to the status of a crawl that this process does not run.
+func (ses *session) addNow(ctx context.Context, st *report.Status) error {
+	waits, err := ses.waits(ctx, &st.Stats)
+	if err != nil {
+		return err
+	}
+	policy := ses.plan.policy.Load()
+	f := report.Factor{Gauges: report.Gauges{
+		Hosts: int(st.Stats.Hosts), Paused: st.Stats.Paused, Empty: st.Stats.Queued+st.Stats.Leased == 0, Waits: &waits,
+		Idle: st.Shared == nil || len(st.Shared.Workers) == 0, Pages: st.Stats.Pages, MaxPages: policy.MaxPages,
+		Full: st.Shared != nil && policy.MaxQueued > 0 && st.Stats.Queued >= policy.MaxQueued,
+	}}
+	f.Kind = f.Gauges.Kind()
+	st.Now, st.Kind, st.Waits = f.Words(), f.Kind, &waits
+	return nil
 }
 
 // retry implements Handle.Retry.

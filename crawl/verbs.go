@@ -32,6 +32,7 @@ var (
 	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
 		return ses.engine.History(ctx)
 	}))
+	verbHosts  = control.Read("hosts", (*session).hosts)
 	verbStatus = control.Read("status", control.Plain((*session).status))
 	verbSample = control.Read("sample", control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
@@ -73,7 +74,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

@@ -56,6 +56,7 @@ type holding struct {
 	origins     map[string]*robots.State // by origin
 	known       series.Host              // the series of the host
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
+	lastError   *LastError               // the last failure of an item, without its host; nil means none
 	waits       bool                     // some items of the lease wait for another attempt
 	changed     bool                     // the blob changed since it was last sent
 	asking      int                      // requests that need the host's slot (see takeSlot)

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -281,11 +282,20 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, cause
 	return h.because(h.finished(item, outcome, r), cause, r)
 }
 
+// errorEvery is how old the last failure in the state of a host can be while failures continue.
+const errorEvery = 10 * time.Second
+
 // because sets the cause of a completion, unless its item is Done, and keeps it as an example.
 func (h *holding) because(done frontier.Completion, cause string, r *record.Record) frontier.Completion {
 	if done.Disposition == frontier.Retry || done.Disposition == frontier.Finish && done.Outcome.State() == frontier.Failed {
 		done.Cause = cause
-		h.tally.addExample(cause, Example{Time: time.Now().UTC(), URL: r.URL, Error: clip(r.Error)})
+		now := time.Now().UTC()
+		h.tally.addExample(cause, Example{Time: now, URL: r.URL, Error: clip(r.Error)})
+		h.mu.Lock()
+		// The blob can be large, so it is not stored again for each failure. It is always stored when the lease ends.
+		h.changed = h.changed || h.lastError == nil || now.Sub(h.lastError.Time) > errorEvery
+		h.lastError = &LastError{Time: now, Error: clip(cmp.Or(r.Error, cause))}
+		h.mu.Unlock()
 	}
 	return done
 }

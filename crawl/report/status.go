@@ -19,6 +19,10 @@ type Status struct {
 
 	FullHosts FullHosts `json:"full_hosts,omitempty"`      // as in Report
 	Errors    Errors    `json:"errors_by_cause,omitempty"` // as in Report
+
+	Now   string `json:"now"`             // what the crawl waits for, and what would change that, in words
+	Kind  Kind   `json:"now_kind"`        // the kind of that
+	Waits *Waits `json:"waits,omitempty"` // what the hosts wait for
 }
 
 // Sharing lists the workers of a crawl in Redis.
