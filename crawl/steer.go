@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // status implements Handle.Status.
@@ -68,10 +69,41 @@ func (ses *session) addNow(ctx context.Context, st *report.Status) error {
 }
 
 // retry implements Handle.Retry.
-func (ses *session) retry(ctx context.Context, host string) (int, error) {
-	n, err := ses.engine.Retry(ctx, host)
+func (ses *session) retry(ctx context.Context, q retryQuestion) (r Retried, err error) {
+	if q.Outcome == frontier.Dropped {
+		if err := ses.withdraw(ctx, q, &r); err != nil {
+			return r, err
+		}
+	}
+	r.URLs, err = ses.engine.Retry(ctx, q.Failures)
 	ses.worker.Wake()
-	return n, err
+	return r, err
+}
+
+// withdraw removes drop rules from the policy before dropped URLs are queued again.
+func (ses *session) withdraw(ctx context.Context, q retryQuestion, r *Retried) error {
+	newest, err := ses.engine.NewestVersion(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := ses.plan.settingsAt(newest)
+	if err != nil {
+		return err
+	}
+	c := Change{Who: q.Who, Why: "retry of dropped URLs"}
+	for _, rule := range targetsOf(now.Drop) {
+		if q.Host == "" || rule.Host() == q.Host {
+			c.Values, r.Withdrawn = append(c.Values, "drop-="+rule.String()), append(r.Withdrawn, rule.String())
+		} else {
+			r.Left = append(r.Left, rule.String())
+		}
+	}
+	if c.Values == nil {
+		return nil
+	}
+	changed, err := ses.change(ctx, c)
+	r.Version = numberOf(changed.Version)
+	return err
 }
 
 // pause pauses or resumes the crawl. It stores the state, and pauses or resumes the

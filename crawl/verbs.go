@@ -22,6 +22,11 @@ type seedQuestion struct {
 	Check bool     `json:"check"` // first look up the hosts of the seeds: see Handle.SeedChecked
 }
 
+type retryQuestion struct {
+	Failures
+	Who string `json:"who"`
+}
+
 var (
 	verbSeed    = control.Steer("seed", (*session).seed)
 	verbOffer   = control.Steer("offer", (*session).offer)

@@ -65,6 +65,7 @@ type holding struct {
 	stalled     int                      // completions that wait while the store is unavailable
 	walled      []walledVisit            // of URLs that walls have refused; see keepWalled
 	exhausted   bool                     // see moreBehindWall
+	held        int                      // items that were put off because they are paused
 	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
@@ -186,7 +187,7 @@ var errDead = errors.New("fetcher: the host answers no more")
 
 // next makes sure that there is a pending item, or returns false.
 func (h *holding) next(stop context.Context) bool {
-	if stop.Err() != nil || h.isOver() {
+	if stop.Err() != nil || h.isOver() || h.held > maxHeld || h.cfg.Policy().HostPaused(h.lease.Host) {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
@@ -251,6 +252,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if why := h.dropped(&item); why != "" {
 		return 0, h.conclude(1, frontier.Dropped, "", why)
 	}
+	if h.holdPaused() {
+		return 0, nil
+	}
 	if n, why := h.trapped(); n > 0 {
 		return 0, h.conclude(n, frontier.Dropped, causeTrap, why)
 	}
@@ -281,6 +285,29 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		return 0, notDead(h.askRobots(stop, url))
 	}
 	return 0, notDead(h.startVisit(stop, item, url))
+}
+
+// maxHeld bounds the paused items of one lease, because the store keeps them with the lease until it ends.
+const maxHeld = 256
+
+// holdPaused puts off the pending items that the policy pauses, if the first one is among them.
+func (h *holding) holdPaused() bool {
+	p := h.cfg.Policy()
+	paused := func(item frontier.Item) bool { return p.Paused(h.lease.Host, item.URL) }
+	if len(p.Pause) == 0 || !paused(h.pending[0]) {
+		return false
+	}
+	var done []frontier.Completion
+	h.pending = slices.DeleteFunc(slices.Clone(h.pending), func(item frontier.Item) bool {
+		is := paused(item)
+		if is {
+			done = append(done, frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Hold})
+		}
+		return is
+	})
+	h.held += len(done)
+	h.complete(done, false)
+	return true
 }
 
 // startVisit starts the request for the first pending item when its turn comes.

@@ -136,7 +136,7 @@ func (s *Store) failedItem(r pebble.Reader, host string, seq uint64) (frontier.I
 		return frontier.Item{}, fatal("read a failed item", err)
 	}
 	defer closer.Close()
-	return decodeEntry(entry, host, s.hasher)
+	return decodeFailed(entry, host, s.hasher)
 }
 
 // List implements frontier.Inspector, for Queued, Leased and Failed.
@@ -407,7 +407,7 @@ func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) err
 func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {
 	lower, upper := hostRange(tableFailed, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
-		item, err := decodeEntry(value, string(hostOfFailed(key)), s.hasher)
+		item, err := decodeFailed(value, string(hostOfFailed(key)), s.hasher)
 		if err != nil {
 			return false, fatal("read a failed item", err)
 		}

@@ -93,10 +93,17 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 		}
 	}
 	next := int64(never)
-	if !grant.Paused {
+	if request.Hosts != nil {
+		if err := g.leaseThese(&grant, request); err != nil {
+			return grant, err
+		}
+	} else if !grant.Paused {
 		var err error
 		if next, err = g.leaseDue(&grant, request, fresh); err != nil {
 			return grant, err
+		}
+		if g.unparking.next != nil {
+			next = g.now
 		}
 	}
 	books := &g.meta.Stats.Books
@@ -120,7 +127,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		g.due.First()
 	}
-	limited, slowed := false, int64(never)
+	limited, slowed, skipped := false, int64(never), 0
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
 		left := g.leasable(string(key), request.MaxPages)
@@ -137,6 +144,13 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		if h.lease != nil {
 			continue // this group has leased the host, and will remove the host's row in the table of due hosts
+		}
+		if due <= g.now && g.cfg.Policy().HostPaused(h.key) {
+			if skipped++; skipped > maxParked {
+				return g.now, nil
+			}
+			g.reindex(h, h.indexed+parked)
+			continue
 		}
 		if !limited {
 			g.dueFloor = max(g.dueFloor, min(due, g.now))
@@ -160,9 +174,36 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	return slowed, nil
 }
 
+// inFlight returns how many requests to a host the caller can have under way at once.
+func inFlight(request *frontier.LeaseRequest) int {
+	if request.Hosts != nil {
+		return 0
+	}
+	return max(request.InFlight, 1)
+}
+
+// leaseThese leases request.Hosts, apart from those that are leased or have no items to lease.
+func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest) error {
+	for i, id := range request.IDs[:min(len(request.IDs), len(request.Hosts))] {
+		if _, ended := g.ended.byID[id]; ended || g.leases[id] != nil {
+			continue
+		}
+		h, err := g.hostOf(request.Hosts[i])
+		if err != nil {
+			return err
+		}
+		if h.lease == nil && h.waits() > 0 {
+			if err := g.leaseHost(grant, request, id, h, MaxBatch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int) error {
 	l := &lease{
-		id: id, host: h, inFlight: max(request.InFlight, 1), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
+		id: id, host: h, inFlight: inFlight(&request), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
 		settled: make(settledItems),
 	}
 	if err := g.take(l, size); err != nil {

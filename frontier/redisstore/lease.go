@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type leaser struct {
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
 	completed  atomic.Uint64 // pages in calls of Complete that have returned
+	parking    parking
 	counting   sync.Mutex    // held during LimitReached, so that callers share a reading
 	// durable is the time from the answer to a write until the write is certainly on the
 	// node's disk, if the node has not restarted. Nodes sync their log every second.
@@ -78,7 +80,7 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	if s.cfg.Now != nil {
 		s.schedule.forget() // tests move the clock forward
 	}
-	for _, step := range []func(context.Context) error{l.lookAround, l.lend, l.sum} {
+	for _, step := range []func(context.Context) error{s.unpark, l.lookAround, l.lend, l.sum} {
 		if err := step(ctx); err != nil {
 			l.failed = err
 		}
@@ -151,6 +153,8 @@ func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 // lend leases hosts under the fresh ids.
 func (l *loan) lend(ctx context.Context) error {
 	switch {
+	case l.request.Hosts != nil:
+		return l.lendThese(ctx)
 	case l.grant.Paused: // only repeats are granted
 		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0)
 	case l.request.MaxPages > 0:
@@ -172,6 +176,19 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
+// lendThese leases LeaseRequest.Hosts.
+func (l *loan) lendThese(ctx context.Context) error {
+	tries := l.doubtful
+	for i, id := range l.request.IDs {
+		if slices.Contains(l.fresh, id) {
+			host := l.request.Hosts[i]
+			tries = append(tries, newHeldLease(id, l.partition(host), host))
+		}
+	}
+	l.doubtful, l.fresh = nil, nil
+	return l.try(ctx, tries, maxBatch)
+}
+
 // next returns up to n leases to request. The first are those that may be granted already. Each
 // of the others is new, for one fresh id and one due host. next looks for more hosts if none is
 // known to be due.
@@ -180,12 +197,12 @@ func (l *loan) next(ctx context.Context, n int) []*heldLease {
 	old := min(n, len(l.doubtful))
 	tries := l.doubtful[:old:old]
 	l.doubtful = l.doubtful[old:]
-	hosts := l.schedule.take(n - old)
+	hosts := l.takeDue(n - old)
 	if len(hosts) == 0 && n > old {
 		if err := l.lookAt(ctx, l.schedule.toLook(l.now(), false)); err != nil {
 			l.failed = err
 		}
-		hosts = l.schedule.take(n - old)
+		hosts = l.takeDue(n - old)
 	}
 	for i, c := range hosts {
 		tries = append(tries, newHeldLease(l.fresh[i], c.part, c.host))
@@ -200,7 +217,7 @@ func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (faile
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number,
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, oneIf(l.request.Hosts != nil),
 		}}
 	}
 	l.runAll(ctx, calls)

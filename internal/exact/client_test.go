@@ -275,7 +275,7 @@ func TestRetriedItemGetsNewRound(t *testing.T) {
 	l := d.lease()
 	d.fail(l)
 	d.state(d.page(2), exact.Failed, 0)
-	if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
+	if n, err := d.queue.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	d.finishAll()
