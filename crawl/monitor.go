@@ -127,7 +127,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	m.mu.Lock()
 	share := m.share
 	m.mu.Unlock()
-	set := &m.ses.plan.Settings
+	set, rules := &m.ses.plan.Settings, m.ses.plan.policy.Load()
 	s := report.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
@@ -135,6 +135,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(), Causes: m.errors(stats),
+		Pauses: textsOf(rules.Pause),
 		Gauges: report.Gauges{
 			Worker: p, Hosts: int(stats.Hosts), Feeding: m.ses.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),

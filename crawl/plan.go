@@ -224,6 +224,14 @@ func targetsOf(texts []string) (all []policy.Target) {
 	return all
 }
 
+// textsOf returns the texts of targets.
+func textsOf(targets []policy.Target) (texts []string) {
+	for i := range targets {
+		texts = append(texts, targets[i].String())
+	}
+	return texts
+}
+
 // prepareEvents completes the config of the relay.
 func (p *Plan) prepareEvents() error {
 	if p.Events == nil {

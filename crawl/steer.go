@@ -17,6 +17,9 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	st.Relays = ses.lags(ctx)
+	if st.Pauses, st.Drops, err = ses.rules(ctx); err != nil {
+		return st, err
+	}
 	if st.Shared, err = ses.engine.Sharing(ctx); err != nil {
 		return st, err
 	}
@@ -66,6 +69,16 @@ func (ses *session) addNow(ctx context.Context, st *report.Status) error {
 	f.Kind = f.Gauges.Kind()
 	st.Now, st.Kind, st.Waits = f.Words(), f.Kind, &waits
 	return nil
+}
+
+// rules returns the rules of pause and drop in the newest version of the policy.
+func (ses *session) rules(ctx context.Context) (pauses, drops []string, err error) {
+	newest, err := ses.engine.NewestVersion(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := ses.plan.settingsAt(newest)
+	return now.Pause, now.Drop, err
 }
 
 // retry implements Handle.Retry.

@@ -34,6 +34,8 @@ var (
 	verbRecheck = control.Steer("recheck", (*session).recheck)
 	verbPause   = control.Steer("pause", (*session).pause)
 	verbChange  = control.Steer("change", (*session).change)
+	verbDrop    = control.Steer("drop", (*session).drop)
+	verbReach   = control.Read("reach", (*session).reach)
 	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
 		return ses.engine.History(ctx)
 	}))
@@ -79,7 +81,8 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
+		verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

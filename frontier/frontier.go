@@ -172,7 +172,8 @@ type LeaseRequest struct {
 	InFlight int       // how many requests the caller sends to one host at the same time; 0 means 1
 	// Hosts are host keys, one for each of the IDs. If they are set, only these hosts are leased, also while they are
 	// not due or the crawl is paused. The caller makes no request to them, and sets HostUpdate.Keep.
-	Hosts []string
+	Hosts    []string
+	Priority Priority // with Hosts: only items of this priority
 	// MaxPages is the maximum number of pages of the crawl; 0 means no limit. In a crawl of one worker, no
 	// item is leased that could make Stats.Pages exceed it, apart from checks (see CheckURL). In a crawl that
 	// several workers share, nothing is leased once the crawl has MaxPages pages, apart from checks: see

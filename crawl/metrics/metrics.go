@@ -114,6 +114,7 @@ var (
 	hostsWaiting = gauge("hosts_waiting", "hosts with queued or leased URLs by what they wait for; of many hosts, only of those that are due first", "for")
 	limitedBy    = gauge("limited_by", "1 for what limits the crawl now", "kind")
 	paused       = gauge("paused", "1 while the crawl is paused")
+	pauses       = gauge("pause_rules", "rules of crawler pause that hold for hosts or URLs")
 	keys         = gauge("filter_keys", "URLs in the filter")
 	capacity     = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
 	layers       = gauge("filter_layers", "layers of the filter")
@@ -166,6 +167,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	sendStats(send, &st.Stats)
+	send(pauses, float64(len(st.Pauses)))
 	for _, w := range report.AllWaits() {
 		if st.Waits != nil {
 			send(hostsWaiting, float64(st.Waits.By[w].Hosts), string(w))

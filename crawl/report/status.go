@@ -17,6 +17,10 @@ type Status struct {
 	Relays   []RelayStatus     `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 
+	// Pauses are the rules of crawler pause in force, and Drops those of crawler drop.
+	Pauses []string `json:"pauses,omitempty"`
+	Drops  []string `json:"drops,omitempty"`
+
 	FullHosts FullHosts `json:"full_hosts,omitempty"`      // as in Report
 	Errors    Errors    `json:"errors_by_cause,omitempty"` // as in Report
 

@@ -77,7 +77,7 @@ var controlCases = []testCase{
 		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b.test"}, map[string]frontier.HostCounts{"b.test": want["b.test"]})
 		c.wantCounts(frontier.HostQuery{Host: "b.test"}, nil)
 		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b"}, nil)
-		if n, err := c.Retry(c.Ctx, "a.test"); err != nil || n != 1 {
+		if n, err := c.Retry(c.Ctx, frontier.Failures{Host: "a.test"}); err != nil || n != 1 {
 			c.Require(false, "Retry = %d, %v, want 1", n, err)
 		}
 		a := want["a.test"]

@@ -57,6 +57,7 @@ type site struct {
 
 // ledgerLease is a lease, as the ledger knows it.
 type ledgerLease struct {
+	only     *frontier.Priority // see frontier.LeaseRequest.Priority; set only while the lease is granted
 	id       frontier.LeaseID
 	host     string
 	handed   []*known // all items that the lease got, in order
@@ -217,6 +218,9 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 // the ledger.
 func (g *ledger) hand(h *ledgerLease, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
+	if h.only != nil {
+		ready = slices.DeleteFunc(ready, func(k *known) bool { return k.item.Priority != *h.only })
+	}
 	left := g.allowance(maxPages)
 	want := min(n, len(ready))
 	g.Require(len(got) <= want && len(got) >= min(want, left),
@@ -292,9 +296,10 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	}
 	most := batch(g.opt.LeaseTTL, s.delay)
 	if these {
-		h.inFlight, most = 0, 32
+		h.inFlight, h.only, most = 0, &request.Priority, 32
 	}
 	g.hand(h, l.Items, most, request.MaxPages, now)
+	h.only = nil
 	s.lease, g.leases[l.ID] = h, h
 	s.blob, s.fading = l.Blob, false
 }

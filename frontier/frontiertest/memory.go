@@ -26,7 +26,7 @@ type MemoryConfig struct {
 
 	Policy func() *policy.Policy // only its Pause counts; nil means none
 	Now    func() time.Time      // nil means time.Now
-	Output frontier.Output  // nil means that records are written and nothing is synced
+	Output frontier.Output       // nil means that records are written and nothing is synced
 	// Exact is the exact set, which decides whether exact items are new; nil means that there is none, and the Memory
 	// decides.
 	Exact *exact.Client

@@ -60,7 +60,7 @@ func (m *Memory) Lease(ctx context.Context, request frontier.LeaseRequest) (fron
 	for i, id := range request.IDs {
 		l := m.leases[id]
 		if l == nil && request.Hosts != nil {
-			l = m.leaseThis(id, request.Hosts[i], now)
+			l = m.leaseThis(id, request.Hosts[i], request.Priority, now)
 		} else if l == nil {
 			l = m.newLease(id, request, now)
 		}
@@ -116,13 +116,17 @@ func (m *Memory) addLease(id frontier.LeaseID, h *host, inFlight int, now time.T
 }
 
 // leaseThis leases one of LeaseRequest.Hosts. It returns nil if the host is leased, or has no items to lease.
-func (m *Memory) leaseThis(id frontier.LeaseID, key string, now time.Time) *lease {
+func (m *Memory) leaseThis(id frontier.LeaseID, key string, p frontier.Priority, now time.Time) *lease {
 	h := m.hosts[key]
-	if h == nil || h.lease != nil || !slices.ContainsFunc(h.queue, func(e *entry) bool { return !m.waits(e, now) }) {
+	if h == nil || h.lease != nil || !slices.ContainsFunc(h.queue, func(e *entry) bool { return e.item.Priority == p && !m.waits(e, now) }) {
 		return nil
 	}
 	l := m.addLease(id, h, 0, now)
+	others := func(e *entry) bool { return e.item.Priority != p }
+	all := h.queue
+	h.queue = slices.DeleteFunc(slices.Clone(all), others)
 	m.hand(l, 32, 0, now)
+	h.queue = slices.DeleteFunc(all, func(e *entry) bool { return e.state == frontier.Leased })
 	return l
 }
 

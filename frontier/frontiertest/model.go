@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -359,11 +360,13 @@ func (p *player) pauseSome() {
 func (p *player) leaseThese() {
 	p.grant(frontier.LeaseRequest{Worker: "player"}) // delayed items that are ready are queued
 	host := p.randomHost()
-	request := frontier.LeaseRequest{Worker: "player", IDs: p.ids(1), Hosts: []string{host}}
-	p.Note("lease %s", host)
+	request := frontier.LeaseRequest{Worker: "player", IDs: p.ids(1), Hosts: []string{host}, Priority: frontier.Priority(p.rng.IntN(frontier.Priorities))}
+	p.Note("lease %s, priority %d", host, request.Priority)
 	grant := p.grant(request)
 	s := p.ledger.sites[host]
-	want := s != nil && s.lease == nil && len(p.ledger.ready(host, nil, p.Clock.Now())) > 0
+	want := s != nil && s.lease == nil && slices.ContainsFunc(p.ledger.ready(host, nil, p.Clock.Now()), func(k *known) bool {
+		return k.item.Priority == request.Priority
+	})
 	p.Require(want == (len(grant.Leases) == 1), "%d leases of %s, want one: %t", len(grant.Leases), host, want)
 	p.ledger.granted(request, grant, p.Clock.Now())
 }

@@ -218,7 +218,7 @@ func (p *player) takenBack(how string) {
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
 		if h.inFlight == 0 { // the caller made no request
-			earliest, latest = later(s.due, now), later(s.due, now)
+			earliest = later(s.due, now)
 		}
 		status, err := p.Lookup(p.Ctx, h.host, h.handed[0].item.URL)
 		p.Must(err, "Lookup")

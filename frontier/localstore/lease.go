@@ -192,7 +192,7 @@ func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest)
 		if err != nil {
 			return err
 		}
-		if h.lease == nil && h.waits() > 0 {
+		if h.lease == nil && h.waiting[request.Priority] > 0 {
 			if err := g.leaseHost(grant, request, id, h, MaxBatch); err != nil {
 				return err
 			}
@@ -206,7 +206,11 @@ func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, 
 		id: id, host: h, inFlight: inFlight(&request), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
 		settled: make(settledItems),
 	}
-	if err := g.take(l, size); err != nil {
+	first, last := frontier.Priority(0), frontier.Priority(frontier.Priorities-1)
+	if request.Hosts != nil {
+		first, last = request.Priority, request.Priority
+	}
+	if err := g.take(l, size, first, last); err != nil {
 		return err
 	}
 	h.lease, g.leases[id] = l, l
@@ -256,8 +260,8 @@ func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	return nil
 }
 
-// take moves up to n waiting items of the lease's host into the lease.
-func (g *group) take(l *lease, n int) error {
+// take moves up to n waiting items of the lease's host, with priorities from first to last, into the lease.
+func (g *group) take(l *lease, n int, first, last frontier.Priority) error {
 	if g.queue == nil {
 		lower, upper := table(tableQueue)
 		var err error
@@ -266,8 +270,8 @@ func (g *group) take(l *lease, n int) error {
 		}
 	}
 	before := len(l.held)
-	for p := range l.host.waiting {
-		if err := g.takePriority(l, frontier.Priority(p), n-(len(l.held)-before)); err != nil {
+	for p := first; p <= last; p++ {
+		if err := g.takePriority(l, p, n-(len(l.held)-before)); err != nil {
 			return err
 		}
 	}
@@ -335,7 +339,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		l.deadline = g.now + g.cfg.LeaseTTL.Microseconds()
 		more := min(topUp.Items-len(l.held), g.leasable(l.host.key, topUp.MaxPages))
 		if more > 0 && !g.meta.Stats.Paused && l.host.waits() > 0 {
-			if err := g.take(l, more); err != nil {
+			if err := g.take(l, more, 0, frontier.Priorities-1); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ type leaser struct {
 	lastTotals atomic.Pointer[totals]
 	completed  atomic.Uint64 // pages in calls of Complete that have returned
 	parking    parking
-	counting   sync.Mutex    // held during LimitReached, so that callers share a reading
+	counting   sync.Mutex // held during LimitReached, so that callers share a reading
 	// durable is the time from the answer to a write until the write is certainly on the
 	// node's disk, if the node has not restarted. Nodes sync their log every second.
 	durable time.Duration
@@ -80,7 +81,11 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	if s.cfg.Now != nil {
 		s.schedule.forget() // tests move the clock forward
 	}
-	for _, step := range []func(context.Context) error{s.unpark, l.lookAround, l.lend, l.sum} {
+	steps := []func(context.Context) error{l.lookAround, l.unpark, l.lend, l.sum}
+	if request.Hosts != nil {
+		steps = steps[2:] // no due host is looked for
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			l.failed = err
 		}
@@ -214,10 +219,13 @@ func (l *loan) next(ctx context.Context, n int) []*heldLease {
 // try requests leases of at most maxItems items each. With 0, it grants only repeats.
 func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (failed error) {
 	asked := l.now()
-	calls := make([]*call, len(tries))
+	calls, queue := make([]*call, len(tries)), ""
+	if l.request.Hosts != nil {
+		queue = strconv.Itoa(int(l.request.Priority) + 1)
+	}
 	for i, h := range tries {
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, oneIf(l.request.Hosts != nil),
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, queue,
 		}}
 	}
 	l.runAll(ctx, calls)

@@ -8,7 +8,8 @@
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
 --          8 the number of the worker
---          9 "1" to lease the host although it is not due: the caller makes no requests
+--          9 the queue (1 to 3) of the items, to lease the host although it is not due: the
+--            caller makes no requests. Otherwise ''
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
@@ -18,8 +19,8 @@
 --
 -- The script leases nothing in an epoch that is new to the partition, and nothing
 -- before the end of a hold (hold.lua). After a hold each host waits for its delay. A host
--- whose state has a shorter delay than the policy is due as much later. With ARGV[9] the state has the due time of the host at the lease, and its
--- end does not change it. For parked hosts see park.go.
+-- whose state has a shorter delay than the policy is due as much later. With ARGV[9] the due time of the host
+-- is written to its state, and the end of the lease does not change it. Of parked hosts see park.go.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
 
 -- granted writes the rest of a lease, and returns the reply.
@@ -50,8 +51,9 @@ if known[1] ~= EPOCH then return {0, 0} end
 local state = redis.call('HMGET', STATE, 'b', 'y')
 local due = tonumber(redis.call('ZSCORE', DUE, HOST))
 if not due or holder then return {0, untilDue()} end
-if ARGV[9] == '1' and tonumber(known[2] or 0) <= now() then
-  local entries, taken = take(tonumber(ARGV[7]))
+local only = tonumber(ARGV[9])
+if only and tonumber(known[2] or 0) <= now() then
+  local entries, taken = take(tonumber(ARGV[7]), only)
   if #entries == 0 then return {0, untilDue()} end
   local sums = totals()
   if due >= PARKED then due = due - PARKED end

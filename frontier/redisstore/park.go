@@ -70,8 +70,9 @@ func (l *loan) takeDue(n int) (hosts []candidate) {
 	return hosts
 }
 
-// unpark looks at parked hosts and items if it is time.
-func (s *Store) unpark(ctx context.Context) error {
+// unpark looks at parked hosts and items if it is time, and then at the partitions of those that it has let go.
+func (l *loan) unpark(ctx context.Context) error {
+	s := l.Store
 	k, p, now := &s.parking, s.cfg.Policy(), s.now()
 	wait := unparkEvery
 	if p != k.under {
@@ -80,7 +81,11 @@ func (s *Store) unpark(ctx context.Context) error {
 		return nil
 	}
 	for parts := range slices.Chunk(s.schedule.owned(), maxRetryHosts) {
-		if err := s.unparkOf(ctx, p, parts); err != nil {
+		moved, err := s.unparkOf(ctx, p, parts)
+		if err == nil {
+			err = l.lookAt(ctx, moved)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -96,8 +101,8 @@ type parkedSet struct {
 	let  func(member string, score int64) (to int64, let bool)
 }
 
-// unparkOf looks at everything that is parked in partitions.
-func (s *Store) unparkOf(ctx context.Context, p *policy.Policy, parts []*partition) error {
+// unparkOf looks at everything that is parked in partitions. It returns the partitions in which it has let something go.
+func (s *Store) unparkOf(ctx context.Context, p *policy.Policy, parts []*partition) (moved []*partition, err error) {
 	var sets []*parkedSet
 	for _, part := range parts {
 		sets = append(sets, &parkedSet{part: part, key: part.due, let: func(host string, score int64) (int64, bool) {
@@ -120,7 +125,7 @@ func (s *Store) unparkOf(ctx context.Context, p *policy.Policy, parts []*partiti
 			})
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return s.classify(ctx, err)
+			return nil, s.classify(ctx, err)
 		}
 		var calls []*call
 		left := sets[:0]
@@ -145,11 +150,13 @@ func (s *Store) unparkOf(ctx context.Context, p *policy.Policy, parts []*partiti
 		s.runAll(ctx, calls)
 		for _, c := range calls {
 			if c.err != nil {
-				return c.err
+				return nil, c.err
 			}
-			s.schedule.wake(c.part)
+			if !slices.Contains(moved, c.part) {
+				moved = append(moved, c.part)
+			}
 		}
 		sets = left
 	}
-	return nil
+	return moved, nil
 }
