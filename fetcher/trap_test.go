@@ -114,7 +114,7 @@ func TestTrapIsNamed(t *testing.T) {
 		}
 		cfg.AllowSeries = []*regexp.Regexp{regexp.MustCompile(`^http://a\.test/[\w-]+`)}
 		cfg.MaxPages = uint64(asked) + 100
-		if _, err := w.store.Retry(t.Context(), ""); err != nil {
+		if _, err := w.store.Retry(t.Context(), frontier.Failures{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.worker(cfg).Run(t.Context()); err != nil {
