@@ -70,6 +70,10 @@ func TestWaits(t *testing.T) {
 		if got := (Factor{c.kind, c.g}).Words(); got != want {
 			t.Errorf("%s: words %q, want %q", c.name, got, want)
 		}
+		line := Factor{c.kind, c.g}.Line()
+		if about := strings.Contains(want, "crawler hosts --trouble") || strings.Contains(want, "crawler set delay") || strings.Contains(want, "--host HOST"); about && line != want {
+			t.Errorf("%s: the line is %q, want %q", c.name, line, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -255,13 +256,18 @@ func (f Factor) Words() string {
 	return words
 }
 
+// Line is Words as a line of its own: "limited by politeness: 1 host, 1 request/s (--delay 1s)".
+func (f Factor) Line() string {
+	if f.Limits() && f.hostWords() == "" {
+		return "limited by " + f.Words()
+	}
+	return f.Words()
+}
+
 func (f Factor) words() string {
 	g := f.Gauges
-	switch f.Kind {
-	case Politeness, Backoff, Retries, Blocking, PausedHosts, LostWorker, Unknown:
-		if hosts := g.hostWords(); hosts != "" {
-			return hosts
-		}
+	if hosts := f.hostWords(); hosts != "" {
+		return hosts
 	}
 	switch f.Kind {
 	case Paused:
@@ -313,10 +319,11 @@ func (f Factor) words() string {
 	}
 }
 
-// hostWords says what the hosts wait for, and which command shows or changes that. It is empty if they only wait for
-// their turn and their delay, and this process has a worker, which knows more.
-func (g Gauges) hostWords() string {
-	if g.Waits == nil {
+// hostWords says what the hosts wait for, and which command shows or changes that. It is empty if something else limits
+// the crawl, or if they only wait for their turn and their delay, and this process has a worker, which knows more.
+func (f Factor) hostWords() string {
+	g := f.Gauges
+	if g.Waits == nil || !slices.Contains([]Kind{Politeness, Backoff, Retries, Blocking, PausedHosts, LostWorker, Unknown}, f.Kind) {
 		return ""
 	}
 	most := Wait("")

@@ -144,10 +144,7 @@ func ascii(s string) string {
 }
 
 func limitCell(f report.Factor) cell {
-	if f.Limits() {
-		return cell{"limited by " + f.Words(), notice}
-	}
-	return cell{f.Words(), notice}
+	return cell{ascii(f.Line()), notice}
 }
 
 // flow distributes cells over lines. It breaks no cell, and cuts off the end of a cell
