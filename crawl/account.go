@@ -50,6 +50,10 @@ func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Rep
 		return nil, err
 	}
 	r := m.runReport(stats)
+	if s, err := m.sample(ctx, time.Now()); err == nil {
+		f := m.limit(s.Gauges)
+		r.Now = f.Words()
+	}
 	return r, m.ses.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
 }
 
@@ -163,7 +167,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
-	r.FullHosts, r.Errors = st.FullHosts, st.Errors
+	r.FullHosts, r.Errors, r.Now = st.FullHosts, st.Errors, st.Now
 	if st.Progress != nil {
 		r.LastError = st.Progress.LastError
 	}

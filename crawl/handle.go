@@ -167,10 +167,23 @@ func (h *Handle) Explain(ctx context.Context, url string) (*Explanation, error) 
 // is what "crawler explain --json" prints; WriteTo writes the text for people.
 type Explanation = explain.Explanation
 
-// Retry queues failed URLs again, in a new round, and returns their number. It queues
-// the URLs with the given host key, or all failed URLs if host is empty.
-func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
-	return ask(ctx, h, verbRetry, host)
+// Failures selects failed URLs. The zero value selects all.
+type Failures = frontier.Failures
+
+// Retry queues the selected failed URLs again, in a new round. If it selects the outcome frontier.Dropped, Retry first
+// withdraws drop rules, in a new version of the policy that names who: all of them or, with a host, those
+// whose host is just that one. What a rule of the policy still refuses is dropped again when its turn comes. Retry works
+// in steps, and can be repeated.
+func (h *Handle) Retry(ctx context.Context, of Failures, who string) (Retried, error) {
+	return ask(ctx, h, verbRetry, retryQuestion{of, who})
+}
+
+// Retried is the result of Handle.Retry.
+type Retried struct {
+	URLs      int      `json:"urls"`                // how many were queued again
+	Withdrawn []string `json:"withdrawn,omitempty"` // drop rules
+	Version   uint64   `json:"version,omitempty"`   // of the policy, without the withdrawn rules
+	Left      []string `json:"left,omitempty"`      // drop rules that are in force, if dropped URLs were selected
 }
 
 // Pause prevents new requests until Resume is called, also in later runs. It

@@ -35,6 +35,10 @@ type monitor struct {
 	shared    fetcher.Examples     // the examples of all workers; nil for an embedded crawl
 	ownRelay  *report.RelayStatus  // the newest state of the relay of Config.Events; nil if this process runs none
 
+	waits     *report.Waits // as of waitsAt; nil means not known yet
+	waitsAt   time.Time
+	waitsTook time.Duration
+
 	unsaved bool // the last report was not written, and the log says so; only run uses this field
 }
 
@@ -79,6 +83,7 @@ func (m *monitor) run(ctx context.Context) {
 	defer ticker.Stop()
 	saved, shared := m.started, m.started
 	for {
+		m.countWaits(ctx)
 		if now := time.Now(); now.Sub(shared) >= shareEvery {
 			_ = m.shareExamples(ctx) // the worker reports errors of the store
 			shared = now
@@ -122,7 +127,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	m.mu.Lock()
 	share := m.share
 	m.mu.Unlock()
-	set := &m.ses.plan.Settings
+	set, rules := &m.ses.plan.Settings, m.ses.plan.policy.Load()
 	s := report.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
@@ -130,16 +135,66 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(), Causes: m.errors(stats),
+		Pauses: textsOf(rules.Pause),
 		Gauges: report.Gauges{
 			Worker: p, Hosts: int(stats.Hosts), Feeding: m.ses.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
 			DelayFlag: set.Delay, Rate: set.Rate, Bandwidth: set.Bandwidth, Silent: silent, StoreName: m.ses.storeName(),
 		},
 	}
+	m.addWaits(&s.Gauges, stats)
 	if set.MaxTime > 0 {
 		s.Deadline = m.started.Add(set.MaxTime)
 	}
 	return s, nil
+}
+
+// countWaits counts what the hosts wait for. Usually it does so each second, and less often if it takes more than a
+// fiftieth of the time.
+func (m *monitor) countWaits(ctx context.Context) {
+	begun := time.Now()
+	m.mu.Lock()
+	stats, wait := m.counters, max(sampleEvery, 50*m.waitsTook)-time.Millisecond
+	early := begun.Sub(m.waitsAt) < wait
+	m.mu.Unlock()
+	if early {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	waits, err := m.ses.waits(limited, &stats)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waitsAt, m.waitsTook = begun, time.Since(begun)
+	if m.waits = &waits; err != nil {
+		m.waits = nil
+	}
+}
+
+// addWaits adds what the hosts wait for, and the limits of the policy, to the gauges. Of the hosts that this worker
+// has leased, some wait for their delay.
+func (m *monitor) addWaits(g *report.Gauges, stats frontier.Stats) {
+	policy := m.ses.plan.policy.Load()
+	g.Pages, g.MaxPages = stats.Pages, policy.MaxPages
+	g.Full = m.ses.plan.Redis != nil && policy.MaxQueued > 0 && stats.Queued >= policy.MaxQueued
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waits != nil {
+		waits := *m.waits
+		waits.Move(uint64(g.Worker.Parked), report.WaitWorker, report.WaitDelay)
+		g.Waits = &waits
+	}
+}
+
+// limit returns what limits the crawl, if its present gauges are g.
+func (m *monitor) limit(g report.Gauges) report.Factor {
+	m.mu.Lock()
+	f := m.meter.Limit()
+	m.mu.Unlock()
+	if was := f.Gauges; f.Kind == report.Unknown || g.Paused != was.Paused || g.Silent > 0 != (was.Silent > 0) || g.Empty != was.Empty {
+		return report.Factor{Kind: g.Kind(), Gauges: g}
+	}
+	return f
 }
 
 // count returns the store's counters. If the store does not answer, count returns the

@@ -202,7 +202,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		polite.LatencyFactor = 0
 	}
 	p := &policy.Policy{
-		Rules: rulesOf(s), Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
+		Rules: rulesOf(s), AllowSeries: compileAll(s.AllowSeries), Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
@@ -222,6 +222,14 @@ func targetsOf(texts []string) (all []policy.Target) {
 		}
 	}
 	return all
+}
+
+// textsOf returns the texts of targets.
+func textsOf(targets []policy.Target) (texts []string) {
+	for i := range targets {
+		texts = append(texts, targets[i].String())
+	}
+	return texts
 }
 
 // prepareEvents completes the config of the relay.

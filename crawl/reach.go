@@ -3,6 +3,8 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -28,6 +30,32 @@ const (
 	reachExamples = 3    // of a host
 	reachCounted  = 1000 // hosts that are counted at once
 )
+
+// Reach counts the waiting URLs that a rule selects: see policy.ParseTarget. It reads the whole queue of the hosts that the
+// rule selects.
+func (h *Handle) Reach(ctx context.Context, rule string) (Reach, error) {
+	return ask(ctx, h, verbReach, rule)
+}
+
+// reach implements Handle.Reach.
+func (ses *session) reach(ctx context.Context, rule string) (Reach, error) {
+	t, err := policy.ParseTarget(rule)
+	if err != nil {
+		return Reach{}, fmt.Errorf("%w: %q: %w", ErrRefused, rule, err)
+	}
+	return reach(ctx, ses.engine, oneHost(&t), func(item *frontier.Item) bool {
+		offer := item.Offer()
+		return t.Selects(&offer, ses.plan.exact.Name(item.Class))
+	})
+}
+
+// oneHost returns the host key that a rule selects, or "" if it can select several.
+func oneHost(t *policy.Target) string {
+	if strings.Contains(t.Host(), "*") {
+		return ""
+	}
+	return t.Host()
+}
 
 // refuses returns a function that reports whether a waiting item is dropped under the policy after, but not under before.
 func (p *Plan) refuses(before, after *policy.Policy) func(*frontier.Item) bool {

@@ -22,6 +22,11 @@ type seedQuestion struct {
 	Check bool     `json:"check"` // first look up the hosts of the seeds: see Handle.SeedChecked
 }
 
+type retryQuestion struct {
+	Failures
+	Who string `json:"who"`
+}
+
 var (
 	verbSeed    = control.Steer("seed", (*session).seed)
 	verbOffer   = control.Steer("offer", (*session).offer)
@@ -29,9 +34,12 @@ var (
 	verbRecheck = control.Steer("recheck", (*session).recheck)
 	verbPause   = control.Steer("pause", (*session).pause)
 	verbChange  = control.Steer("change", (*session).change)
+	verbDrop    = control.Steer("drop", (*session).drop)
+	verbReach   = control.Read("reach", (*session).reach)
 	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
 		return ses.engine.History(ctx)
 	}))
+	verbHosts  = control.Read("hosts", (*session).hosts)
 	verbStatus = control.Read("status", control.Plain((*session).status))
 	verbSample = control.Read("sample", control.Plain(func(ses *session, ctx context.Context) (report.Sample, error) {
 		if ses.monitor == nil {
@@ -73,7 +81,8 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbHistory, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
+		verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

@@ -197,7 +197,7 @@ func (d *delivery) take(b batch) error {
 
 func (d *delivery) add(e *entry) {
 	d.window = append(d.window, e)
-	if e.settled || d.Keep != nil && !d.Keep(&e.event) {
+	if e.settled || !d.keeps(&e.event) {
 		e.settled, e.event.Data = true, nil
 		return
 	}

@@ -17,6 +17,9 @@ import (
 const (
 	PageDone   = "page.done"   // the URL is done (docs/reference/url-states.md)
 	PageFailed = "page.failed" // the URL has failed, and can be retried
+	// PageDropped: a later policy refused the URL while it waited. Such events are delivered only if they are asked for:
+	// see Config.Keep.
+	PageDropped = "page.dropped"
 )
 
 // Event is a record in the form that other programs receive: a CloudEvent of version 1.0.
@@ -25,7 +28,7 @@ const (
 type Event struct {
 	ID      string          // FINGERPRINT-ROUND; every repeat has the same ID
 	Source  string          // identifies the crawl; see the function Source
-	Type    string          // PageDone or PageFailed
+	Type    string          // PageDone, PageFailed or PageDropped
 	Subject string          // canonical URL
 	Time    time.Time       // when the record's last request started, UTC
 	Host    string          // host key (attribute partitionkey); the events of a host are sent in order
@@ -70,10 +73,12 @@ func FromRecord(source string, line []byte) (Event, error) {
 		Source: source, Subject: r.URL, Time: r.FetchedAt.UTC(), Host: r.Host,
 		Data: bytes.Clone(bytes.TrimSuffix(line, []byte("\n"))),
 	}
-	switch r.Outcome.State() {
-	case frontier.Done:
+	switch state := r.Outcome.State(); {
+	case r.Outcome == frontier.Dropped:
+		e.Type = PageDropped
+	case state == frontier.Done:
 		e.Type = PageDone
-	case frontier.Failed:
+	case state == frontier.Failed:
 		e.Type = PageFailed
 	default:
 		return Event{}, fmt.Errorf("events: not a record: its outcome is %q", r.Outcome)

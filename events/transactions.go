@@ -67,7 +67,7 @@ func (t *transactions) loop(ctx context.Context) error {
 func (t *transactions) commit(ctx context.Context, b batch) error {
 	kept := b.events[:0:0]
 	for i := range b.events {
-		if t.Keep == nil || t.Keep(&b.events[i]) {
+		if t.keeps(&b.events[i]) {
 			kept = append(kept, b.events[i])
 		}
 	}

@@ -42,7 +42,7 @@ func (v *visited) handOver(done frontier.Completion) frontier.Completion {
 	if again, left := v.retry(frontier.Handler, 0); left {
 		return v.because(again, causeHandler, r)
 	}
-	done.Outcome, done.Links, done.Refused, done.LinkRefused, v.refused = frontier.Handler, nil, nil, nil, nil
+	done.Outcome, done.Links, done.Refused, done.LinkAnswered, v.refused = frontier.Handler, nil, nil, nil, nil
 	r.Outcome = string(frontier.Handler)
 	return v.because(done, causeHandler, r)
 }

@@ -12,8 +12,15 @@ import (
 // A host's blob is the state that the store keeps for the next lease of the host. It consists
 // of a version, the state of the host's politeness and, for each origin, its name and the
 // state of its robots.txt. The length of each part, except the version, comes before the
-// part. If the host does not answer, a last entry with an empty name has the reason.
+// part. If the host does not answer, an entry with an empty name has the reason. The entry
+// seriesPart has the state of package series. The entry errorPart has the last failure: its time, s since 1970, and its
+// text.
 const blobVersion = 1
+
+const (
+	seriesPart = "series"
+	errorPart  = "error"
+)
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
 // A hostile host can have an origin for each port.
@@ -31,6 +38,12 @@ func (h *holding) appendBlob(b []byte) []byte {
 		if len(b)+len(name)+len(part)+2*binary.MaxVarintLen32 <= frontier.MaxBlob {
 			b = appendSized(appendSized(b, []byte(name)), part)
 		}
+	}
+	if known, _ := h.known.AppendBinary(nil); len(known) > 0 {
+		add(seriesPart, known)
+	}
+	if e := h.lastError; e != nil {
+		add(errorPart, append(binary.AppendVarint(nil, e.Time.Unix()), e.Error...))
 	}
 	causes := 0
 	for name, state := range h.origins {
@@ -67,9 +80,15 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		return err
 	}
 	return readOrigins(origins, func(name string, rules []byte) error {
-		if name == "" {
+		switch name {
+		case "":
 			h.cause = clip(string(rules))
 			return nil
+		case errorPart:
+			h.lastError = decodeError(rules)
+			return nil
+		case seriesPart:
+			return h.known.UnmarshalBinary(rules)
 		}
 		state := new(robots.State)
 		if err := state.Restore(rules, h.rules.token, now); err != nil {
@@ -78,6 +97,15 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		h.origins[name] = state
 		return nil
 	})
+}
+
+// decodeError decodes an entry with the name errorPart. It returns nil if there is none.
+func decodeError(part []byte) *LastError {
+	at, n := binary.Varint(part)
+	if n <= 0 {
+		return nil
+	}
+	return &LastError{Time: time.Unix(at, 0).UTC(), Error: clip(string(part[n:]))}
 }
 
 // RobotsOf returns the robots.txt of an origin from a host's blob in the store. It returns

@@ -160,7 +160,7 @@ func TestDataNotTaken(t *testing.T) {
 				t.Errorf("%d pages are counted as too slow, %d in all, want 1 and 1", n.Count("too_slow"), n.Total())
 			}
 		})
-		if n, err := w.store.Retry(t.Context(), ""); n != 1 || err != nil {
+		if n, err := w.store.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 			t.Fatalf("Retry: %d, %v, want the page that was too slow", n, err)
 		}
 		if end, err := w.worker(cfg).Run(t.Context()); end != fetcher.Empty || err != nil {

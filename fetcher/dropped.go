@@ -66,14 +66,14 @@ func (anyPort) CheckPort(string) error { return nil }
 // Opened implements follow.Crawl.
 func (anyPort) Opened(_ context.Context, host string) (string, error) { return host, nil }
 
-// permitOf is permit for the request of an item. A new policy can refuse the item after its turn came. Then the
-// item is given back, and dropped when it comes again.
+// permitOf is permit for the request of an item. A new policy can refuse or pause the item after its turn
+// came. Then the item is given back, and dropped or put off when it comes again.
 func (h *holding) permitOf(item *frontier.Item) func() error {
 	return func() error {
 		if err := h.permit(); err != nil {
 			return err
 		}
-		if h.dropped(item) != "" {
+		if h.dropped(item) != "" || h.cfg.Policy().Paused(h.lease.Host, item.URL) {
 			return errStop
 		}
 		return nil

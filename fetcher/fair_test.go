@@ -62,7 +62,7 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 		}
 		rng.Shuffle(len(seeds), func(i, j int) { seeds[i], seeds[j] = seeds[j], seeds[i] })
 		cfg := w.config()
-		cfg.Concurrency, cfg.Grace = concurrency, 5*time.Second
+		cfg.Concurrency, cfg.Grace, cfg.AllowSeries = concurrency, 5*time.Second, anySeries
 		c := w.worker(cfg)
 		w.seed(c, seeds...)
 		stop, cancel := context.WithTimeout(t.Context(), long)

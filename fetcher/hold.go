@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/series"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
@@ -53,7 +54,9 @@ type holding struct {
 	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
+	known       series.Host              // the series of the host
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
+	lastError   *LastError               // the last failure of an item, without its host; nil means none
 	waits       bool                     // some items of the lease wait for another attempt
 	changed     bool                     // the blob changed since it was last sent
 	asking      int                      // requests that need the host's slot (see takeSlot)
@@ -62,6 +65,7 @@ type holding struct {
 	stalled     int                      // completions that wait while the store is unavailable
 	walled      []walledVisit            // of URLs that walls have refused; see keepWalled
 	exhausted   bool                     // see moreBehindWall
+	held        int                      // items that were put off because they are paused
 	counted     bool                     // is counted in Crawl.ready; see countReady
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
@@ -183,7 +187,7 @@ var errDead = errors.New("fetcher: the host answers no more")
 
 // next makes sure that there is a pending item, or returns false.
 func (h *holding) next(stop context.Context) bool {
-	if stop.Err() != nil || h.isOver() {
+	if stop.Err() != nil || h.isOver() || h.held > maxHeld || h.cfg.Policy().HostPaused(h.lease.Host) {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
@@ -248,6 +252,12 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if why := h.dropped(&item); why != "" {
 		return 0, h.conclude(1, frontier.Dropped, "", why)
 	}
+	if h.holdPaused() {
+		return 0, nil
+	}
+	if n, why := h.trapped(); n > 0 {
+		return 0, h.conclude(n, frontier.Dropped, causeTrap, why)
+	}
 	if frontier.IsCheck(item.URL) {
 		return h.stepCheck(stop, item)
 	}
@@ -275,6 +285,29 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		return 0, notDead(h.askRobots(stop, url))
 	}
 	return 0, notDead(h.startVisit(stop, item, url))
+}
+
+// maxHeld bounds the paused items of one lease, because the store keeps them with the lease until it ends.
+const maxHeld = 256
+
+// holdPaused puts off the pending items that the policy pauses, if the first one is among them.
+func (h *holding) holdPaused() bool {
+	p := h.cfg.Policy()
+	paused := func(item frontier.Item) bool { return p.Paused(h.lease.Host, item.URL) }
+	if len(p.Pause) == 0 || !paused(h.pending[0]) {
+		return false
+	}
+	var done []frontier.Completion
+	h.pending = slices.DeleteFunc(slices.Clone(h.pending), func(item frontier.Item) bool {
+		is := paused(item)
+		if is {
+			done = append(done, frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Hold})
+		}
+		return is
+	})
+	h.held += len(done)
+	h.complete(done, false)
+	return true
 }
 
 // startVisit starts the request for the first pending item when its turn comes.

@@ -224,7 +224,7 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 			return links(fmt.Sprintf("/%d", min(n+1, 99))), true
 		}})
 		cfg := w.config()
-		cfg.Concurrency, cfg.Rules = 3, anywhere
+		cfg.Concurrency, cfg.Rules, cfg.AllowSeries = 3, anywhere, anySeries
 		begun := time.Now()
 		w.crawl(cfg, "http://slow.test/1", "http://slow.test/2", "http://slow.test/3", "http://dead.test/",
 			"http://closed.test/", "http://quick.test/0")

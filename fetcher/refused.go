@@ -34,13 +34,20 @@ func (v *visited) reportRefused() {
 	}
 }
 
-// refusedByStore returns a function that counts and records the links that the store itself refuses.
-func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason frontier.Reason) {
+// answeredByStore returns a function that counts and records the links that the store itself refuses, and notes
+// those that it adds.
+func (v *visited) answeredByStore(links []frontier.Offer) func(link int, verdict frontier.Verdict) {
 	if len(links) == 0 {
 		return nil
 	}
-	return func(link int, reason frontier.Reason) {
-		rule := ""
+	return func(link int, verdict frontier.Verdict) {
+		if verdict.Answer == frontier.Added {
+			if v.silent {
+				v.added = append(v.added, links[link].URL)
+			}
+			return
+		}
+		rule, reason := "", verdict.Reason
 		if reason == frontier.ReasonHostLimit {
 			rule = "--max-per-host"
 			v.tally.count(v.tally.hosts.Full, links[link].Host, 1)

@@ -150,7 +150,7 @@ func (v *visited) withEarlier(done frontier.Completion) frontier.Completion {
 	}
 	done.Links = append(done.Links, v.before.offers...)
 	done.Refused = append(done.Refused, v.before.refusals()...)
-	v.refused, done.LinkRefused = append(v.refused, v.before.details...), v.refusedByStore(done.Links)
+	v.refused, done.LinkAnswered = append(v.refused, v.before.details...), v.answeredByStore(done.Links)
 	return done
 }
 

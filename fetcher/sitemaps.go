@@ -223,11 +223,12 @@ func (e *earlyLinks) offer(l *linkSet) {
 		e.failed = true
 		return
 	}
-	refused := e.refusedByStore(l.offers)
+	e.addedEarly = true
+	tell := e.answeredByStore(l.offers)
 	for i, verdict := range verdicts {
 		e.counts.Count(verdict.Answer, 1)
-		if verdict.Answer == frontier.Refused && refused != nil {
-			refused(i, verdict.Reason)
+		if verdict.Answer != frontier.Seen && tell != nil {
+			tell(i, verdict)
 		}
 	}
 	e.refused = append(e.refused, l.details...)

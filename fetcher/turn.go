@@ -139,14 +139,15 @@ func (h *holding) turn(patience time.Duration) turn {
 }
 
 // permit returns an error if a request must not be written any more, because Run was
-// stopped, the lease is over, the host is in a back-off, or the policy may be old. After its turn, the request may
+// stopped, the lease is over, the host is in a back-off or paused, or the policy may be old. After its turn, the request may
 // have waited for a connection, or the process may have been suspended. Meanwhile another
 // worker may have leased the host, or the host may have answered another request with 429.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if h.unconfirmed() != nil || h.stopping.Err() != nil || h.lost || !now.Before(h.deadline) || h.host.BackoffUntil().After(now) {
+	if h.unconfirmed() != nil || h.stopping.Err() != nil || h.lost || !now.Before(h.deadline) || h.host.BackoffUntil().After(now) ||
+		h.cfg.Policy().HostPaused(h.lease.Host) {
 		return errStop
 	}
 	return nil

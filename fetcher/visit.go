@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/series"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -50,6 +52,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	}
 	done = v.handOver(done)
 	if done.Disposition == frontier.Finish {
+		v.noteText(done.Outcome)
 		h.tally.finished.Add(1)
 		h.tally.countNotTaken(v.lack)
 		if v.scriptSeed {
@@ -68,9 +71,12 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 	defer h.backlog.add(-weight)
 	h.mu.Lock()
 	h.waits = h.waits || done.Disposition != frontier.Finish
-	end := h.closing && h.outstanding == 1 && len(h.pending)+len(h.walled) == 0
+	end := h.closing && h.outstanding == 1 && len(h.pending)+len(h.walled) == 0 && !v.silent
 	h.mu.Unlock()
 	h.complete([]frontier.Completion{done}, end)
+	if v.silent {
+		v.noteLinks()
+	}
 	v.reportRefused()
 	if len(done.Links) > 0 {
 		h.Wake()
@@ -138,6 +144,9 @@ func (v *visited) completion(err error) frontier.Completion {
 	}
 	if !v.abandoned { // otherwise OnPage still uses the answer
 		v.settleEffort()
+		if done.Outcome == frontier.OK {
+			v.readText()
+		}
 		v.answer.Release()
 	}
 	return done
@@ -198,9 +207,15 @@ type visited struct {
 	abandoned bool           // OnPage or OnAnswer was called and has not returned
 	atWall    bool           // the answer comes from a wall
 	refused   []Refused      // refused links, for Config.OnRefused
-	edges     []record.Edge  // all links, for Config.Edges
-	edgeBytes int64
-	edgesCut  bool // edges lacks links for which there was no memory
+	series    string         // the pattern of the URL's series; empty means none
+	text      *series.Text   // of the page, for its series; nil means not read
+	silent    bool           // the page has no new text; see noteText
+	added     []string       // the links that the store has added, if silent is set
+
+	addedEarly bool          // see earlyLinks
+	edges      []record.Edge // all links, for Config.Edges
+	edgeBytes  int64
+	edgesCut   bool // edges lacks links for which there was no memory
 
 	// scriptSeed reports that the page is a seed, or the target of one, whose content scripts may build.
 	scriptSeed bool
@@ -267,11 +282,20 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, cause
 	return h.because(h.finished(item, outcome, r), cause, r)
 }
 
+// errorEvery is how old the last failure in the state of a host can be while failures continue.
+const errorEvery = 10 * time.Second
+
 // because sets the cause of a completion, unless its item is Done, and keeps it as an example.
 func (h *holding) because(done frontier.Completion, cause string, r *record.Record) frontier.Completion {
 	if done.Disposition == frontier.Retry || done.Disposition == frontier.Finish && done.Outcome.State() == frontier.Failed {
 		done.Cause = cause
-		h.tally.addExample(cause, Example{Time: time.Now().UTC(), URL: r.URL, Error: clip(r.Error)})
+		now := time.Now().UTC()
+		h.tally.addExample(cause, Example{Time: now, URL: r.URL, Error: clip(r.Error)})
+		h.mu.Lock()
+		// The blob can be large, so it is not stored again for each failure. It is always stored when the lease ends.
+		h.changed = h.changed || h.lastError == nil || now.Sub(h.lastError.Time) > errorEvery
+		h.lastError = &LastError{Time: now, Error: clip(cmp.Or(r.Error, cause))}
+		h.mu.Unlock()
 	}
 	return done
 }
@@ -541,7 +565,7 @@ func (v *visited) withLinks(done frontier.Completion, links *linkSet) frontier.C
 		return v.giveBackAfter(links.err)
 	}
 	done.Links, done.Refused = links.offers, links.refusals()
-	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)
+	v.refused, done.LinkAnswered = links.details, v.answeredByStore(links.offers)
 	return done
 }
 

@@ -36,7 +36,8 @@ type Store interface {
 	// been added. The caller can repeat the call, and then receives Seen for them.
 	Add(ctx context.Context, offers []Offer) ([]Verdict, error)
 
-	// Lease leases at most len(request.IDs) due hosts to the caller. A lease lasts
+	// Lease leases at most len(request.IDs) due hosts to the caller, but none that the store's policy
+	// pauses (see policy.Policy.HostPaused). A host that was paused is due when it was before. A lease lasts
 	// until the caller ends it or it expires. If one of the IDs already has a lease,
 	// Lease returns that lease. Lease does not block: Grant.Wait is the time until
 	// the next host can become due.
@@ -126,10 +127,21 @@ type Control interface {
 	// Pause stops leasing if paused is true, and resumes it otherwise. The setting
 	// is stored with the crawl.
 	Pause(ctx context.Context, paused bool) error
-	// Retry queues the failed items of host again and returns their number. An
-	// empty host means all hosts. Each item starts its next round, with 0
-	// Attempts and 0 Deliveries.
-	Retry(ctx context.Context, host string) (int, error)
+	// Retry queues the failed items again that the argument selects, and returns their
+	// number. Each item starts its next round, with 0 Attempts and 0 Deliveries.
+	Retry(ctx context.Context, of Failures) (int, error)
+}
+
+// Failures selects failed items. The zero value selects all.
+type Failures struct {
+	Host    string        `json:"host,omitempty"`    // host key; empty means any
+	Outcome Outcome       `json:"outcome,omitempty"` // empty means any
+	Within  time.Duration `json:"within,omitempty"`  // the longest time since an item failed, which counts in ms; 0 means any
+}
+
+// Select reports whether an item that ended with an outcome some time ago is selected, if its host is.
+func (f *Failures) Select(outcome Outcome, ago time.Duration) bool {
+	return (f.Outcome == "" || f.Outcome == outcome) && (f.Within == 0 || ago <= f.Within)
 }
 
 // Rechecker is a Store that can queue finished items again.
@@ -158,6 +170,10 @@ type LeaseRequest struct {
 	Worker   string    // the caller's name in status output
 	IDs      []LeaseID // new ids, one for each host that the caller wants
 	InFlight int       // how many requests the caller sends to one host at the same time; 0 means 1
+	// Hosts are host keys, one for each of the IDs. If they are set, only these hosts are leased, also while they are
+	// not due or the crawl is paused. The caller makes no request to them, and sets HostUpdate.Keep.
+	Hosts    []string
+	Priority Priority // with Hosts: only items of this priority
 	// MaxPages is the maximum number of pages of the crawl; 0 means no limit. In a crawl of one worker, no
 	// item is leased that could make Stats.Pages exceed it, apart from checks (see CheckURL). In a crawl that
 	// several workers share, nothing is leased once the crawl has MaxPages pages, apart from checks: see
@@ -214,6 +230,7 @@ type HostUpdate struct {
 	// expired lease. It is at least the delay that the host has in the store's policy; if that is
 	// longer when the host is due, the host is due as much later.
 	Delay time.Duration
+	Keep  bool // the host is due when it was; Due and Delay do not count. See LeaseRequest.Hosts
 	End   bool // end the lease; items that are not completed go back to the queue
 }
 
@@ -227,6 +244,10 @@ const (
 	Finish   Disposition = iota // the item is done or failed, with Completion.Outcome
 	Retry                       // it is queued again after Completion.RetryIn, with one more attempt
 	GiveBack                    // it returns to its place in the queue, unchanged
+	// Last moves it behind the other items of its priority, otherwise unchanged.
+	Last
+	// Hold is Last, but the item waits while the store's policy pauses it: see policy.Policy.Paused.
+	Hold
 )
 
 // Completion reports what became of one leased item.
@@ -258,9 +279,9 @@ type Completion struct {
 	// take effect (ErrLeaseLost). In doubt the record stays, because an extra record
 	// does no harm, but a missing one does. Calls of Record and Void do not overlap.
 	Void func() error
-	// LinkRefused is optional. Before Complete returns, the store calls it for each
-	// link that the store itself refuses. link is the index in Links.
-	LinkRefused func(link int, reason Reason)
+	// LinkAnswered is optional. Before Complete returns, the store calls it for each
+	// link that it answers with Added or Refused. link is the index in Links.
+	LinkAnswered func(link int, verdict Verdict)
 }
 
 // LinkCounts counts the links of one page: Found = Added + Seen + Refused.

@@ -135,6 +135,10 @@ type Status struct {
 type HostQuery struct {
 	Host     string // only this host key; empty means all hosts
 	Finished bool   // also hosts without queued or leased items, if HostCounts counts something for them
+	// First is about how many hosts Hosts visits: those that are leased or due first. All other hosts that are not
+	// leased are due later, or have only delayed items. If there are not more, Hosts visits all hosts except
+	// those with only delayed items. 0 means that Hosts visits all. It is not used together with Host or Finished.
+	First int
 }
 
 // HostState is the state of a host.

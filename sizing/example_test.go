@@ -66,5 +66,5 @@ func ExamplePlan() {
 	}.Report()
 	fmt.Printf("%d MiB in one process, %d MiB in Redis, %.0f days\n",
 		report.Memory.Bytes>>20, report.Redis.UsedMemory>>20, report.Time.Even/86400)
-	// Output: 345 MiB in one process, 473 MiB in Redis, 18 days
+	// Output: 345 MiB in one process, 478 MiB in Redis, 18 days
 }

@@ -111,7 +111,10 @@ var (
 	retries      = counter("retries_total", "URLs queued again after an attempt that failed")
 	records      = counter("records_total", "records written")
 	hosts        = gauge("hosts", "hosts with queued or leased URLs")
+	hostsWaiting = gauge("hosts_waiting", "hosts with queued or leased URLs by what they wait for; of many hosts, only of those that are due first", "for")
+	limitedBy    = gauge("limited_by", "1 for what limits the crawl now", "kind")
 	paused       = gauge("paused", "1 while the crawl is paused")
+	pauses       = gauge("pause_rules", "rules of crawler pause that hold for hosts or URLs")
 	keys         = gauge("filter_keys", "URLs in the filter")
 	capacity     = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
 	layers       = gauge("filter_layers", "layers of the filter")
@@ -164,6 +167,19 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	sendStats(send, &st.Stats)
+	send(pauses, float64(len(st.Pauses)))
+	for _, w := range report.AllWaits() {
+		if st.Waits != nil {
+			send(hostsWaiting, float64(st.Waits.By[w].Hosts), string(w))
+		}
+	}
+	for _, kind := range report.Kinds {
+		is := 0.0
+		if kind == st.Kind {
+			is = 1
+		}
+		send(limitedBy, is, string(kind))
+	}
 	sendRelays(send, st.Relays)
 	for _, c := range st.NotTaken {
 		send(notTaken, float64(c.Count), c.Cause)

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,12 @@ type Gauges struct {
 	DelayFlag time.Duration // --delay
 	Rate      float64       // --rate, 0 if none
 	Bandwidth int64         // --bandwidth, bytes per second, 0 if none
+
+	Waits    *Waits // what the hosts wait for, some seconds old; nil means not known
+	Idle     bool   // no process runs the crawl
+	Pages    uint64 // that count towards MaxPages
+	MaxPages uint64 // 0 means no limit
+	Full     bool   // --max-queued is reached: links are refused
 }
 
 // Kind names something that limits a crawl.
@@ -50,10 +57,18 @@ const (
 	Backoff     Kind = "backoff"
 	Machine     Kind = "machine"
 	Memory      Kind = "memory"
+	MaxPages    Kind = "max_pages"
+	Stopped     Kind = "stopped" // no process runs the crawl
+	// The kinds of hosts that wait for something else than their delay or the end of a back-off; see Wait.
+	Blocking    Kind = "blocked"
+	PausedHosts Kind = "paused_hosts"
+	Retries     Kind = "retry"
+	LostWorker  Kind = "lost_worker"
 )
 
 // Kinds lists all kinds. A table shows kinds with equal shares in this order.
-var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Rate, Bandwidth, Machine, Memory, Descriptors, Paused, Feeding, Empty, Unknown}
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Retries, Blocking, PausedHosts, LostWorker,
+	Rate, Bandwidth, Machine, Memory, Descriptors, MaxPages, Paused, Feeding, Empty, Stopped, Unknown}
 
 // busyCPU is a share of the CPU time of all cores. A process that uses this share or more
 // counts as limited by the CPU.
@@ -66,6 +81,8 @@ const busyCPU = 0.9
 //   - paused: the user has paused the crawl.
 //   - seeds: nothing is queued or leased, and seeds are still being read.
 //   - empty: nothing is queued or leased.
+//   - max_pages: the crawl has as many pages as it may have.
+//   - stopped: no process runs the crawl.
 //   - machine: the proxy or the name server of this machine does not answer, or the
 //     machine has no descriptor or port left.
 //   - store: the pages that wait for the store fill their memory, so that no request starts.
@@ -76,8 +93,9 @@ const busyCPU = 0.9
 //
 // A host can wait for its delay (politeness), for the name server (names), for an
 // answer (network), for the store, for its robots.txt (robots), or for its next attempt
-// after a failure (backoff). If several kinds have the same number of hosts, Kind returns the
-// first of them in this order: politeness, names, network, store, robots, backoff.
+// after a failure (backoff); or the kind of Waits: all its URLs wait for another attempt (retry), a wall blocks it,
+// it is paused, or a worker that has died still has its lease (lost_worker). If several kinds have the same number of hosts, Kind returns the
+// first of them in this order: politeness, names, network, store, robots, backoff, and those of Waits.
 //
 // If most of the hosts being asked wait for the name server, all hosts being asked count
 // for names. If a lack of descriptors prevents more requests, the kind is descriptors
@@ -95,6 +113,10 @@ func (g Gauges) Kind() Kind {
 		return Feeding
 	case g.Empty:
 		return Empty
+	case g.MaxPages > 0 && g.Pages >= g.MaxPages:
+		return MaxPages
+	case g.Idle:
+		return Stopped
 	case g.Worker.Down != "":
 		return Machine
 	case g.Worker.StoreFull:
@@ -112,6 +134,13 @@ func (g Gauges) Kind() Kind {
 	if !g.Worker.Due {
 		parked += max(g.Hosts-g.Worker.Held-failed, 0)
 	}
+	blocked, paused, retries, lost := g.waiting(WaitBlocked), g.waiting(WaitPaused), g.waiting(WaitRetry), g.waiting(WaitLost)
+	parked = max(parked-paused-retries-lost-max(blocked-failed, 0), 0)
+	failed = max(failed-blocked, 0)
+	if g.Worker.Slots == 0 { // no worker of this process
+		failed = g.waiting(WaitBackoff)
+		parked = max(parked-failed-g.waiting(WaitWorker)-g.waiting(WaitRobots)-g.waiting(WaitDue), 0)
+	}
 	if g.full() {
 		parked, failed = 0, 0
 	}
@@ -126,12 +155,24 @@ func (g Gauges) Kind() Kind {
 		{g.Worker.StoreWaiting, Store},
 		{g.Worker.RobotsWaiting, Robots},
 		{failed, Backoff},
+		{retries, Retries},
+		{blocked, Blocking},
+		{paused, PausedHosts},
+		{lost, LostWorker},
 	} {
 		if group.hosts > most {
 			most, kind = group.hosts, group.kind
 		}
 	}
 	return kind
+}
+
+// waiting returns how many hosts wait for w. It is 0 if not all hosts were counted.
+func (g Gauges) waiting(w Wait) int {
+	if g.Waits == nil || g.Waits.Of > g.Waits.Hosts {
+		return 0
+	}
+	return int(g.Waits.By[w].Hosts)
 }
 
 // naming returns how many hosts count as waiting for the name server. If most of the
@@ -208,10 +249,33 @@ func Limiting(history []Gauges) Factor {
 // Words describes what limits the crawl, with the flag that would change that:
 // "politeness: 1 host, 1 request/s (--delay 1s)".
 func (f Factor) Words() string {
+	words := f.words()
+	if f.Gauges.Full {
+		words += "; --max-queued is reached, links are refused"
+	}
+	return words
+}
+
+// Line is Words as a line of its own: "limited by politeness: 1 host, 1 request/s (--delay 1s)".
+func (f Factor) Line() string {
+	if f.Limits() && f.hostWords() == "" {
+		return "limited by " + f.Words()
+	}
+	return f.Words()
+}
+
+func (f Factor) words() string {
 	g := f.Gauges
+	if hosts := f.hostWords(); hosts != "" {
+		return hosts
+	}
 	switch f.Kind {
 	case Paused:
-		return "paused"
+		return "paused (crawler resume)"
+	case Stopped:
+		return fmt.Sprintf("no process runs it, and %s queued URLs (crawler crawl)", hasOrHave(g.Hosts))
+	case MaxPages:
+		return fmt.Sprintf("--max-pages %s is reached (crawler set max-pages=N)", human.Commas(g.MaxPages))
 	case Feeding:
 		return "waiting for seeds"
 	case Empty:
@@ -255,6 +319,46 @@ func (f Factor) Words() string {
 	}
 }
 
+// hostWords says what the hosts wait for, and which command shows or changes that. It is empty if something else limits
+// the crawl, or if they only wait for their turn and their delay, and this process has a worker, which knows more.
+func (f Factor) hostWords() string {
+	g := f.Gauges
+	if g.Waits == nil || !slices.Contains([]Kind{Politeness, Backoff, Retries, Blocking, PausedHosts, LostWorker, Unknown}, f.Kind) {
+		return ""
+	}
+	most := Wait("")
+	for _, of := range waits {
+		if of.wait != WaitWorker && of.wait != WaitDelay && of.wait != WaitDue && g.Waits.By[of.wait].Hosts > g.Waits.By[most].Hosts {
+			most = of.wait
+		}
+	}
+	hint := "crawler hosts --trouble"
+	switch {
+	case most == WaitPaused:
+		hint = "crawler resume --host HOST"
+	case most != "":
+	case g.Worker.Slots > 0:
+		return ""
+	case g.Waits.By[WaitDelay].Hosts+g.Waits.By[WaitWorker].Hosts > 0:
+		hint = "crawler set delay=TIME"
+	default:
+		hint = "crawler hosts"
+	}
+	words := g.Waits.String()
+	if words != "" {
+		words += " (" + hint + ")"
+	}
+	return words
+}
+
+// hasOrHave returns a text such as "1 host has" or "2 hosts have".
+func hasOrHave(hosts int) string {
+	if hosts == 1 {
+		return "1 host has"
+	}
+	return human.Plural(hosts, "host") + " have"
+}
+
 // StoreWait says how many pages of a worker wait for the store.
 func StoreWait(p *fetcher.Progress) string {
 	words := waitText(p.StoreWaiting, "page") + " for it"
@@ -271,7 +375,7 @@ func StoreWait(p *fetcher.Progress) string {
 // has nothing to fetch, is not limited.
 func (f Factor) Limits() bool {
 	switch f.Kind {
-	case Paused, Feeding, Empty, Unknown, "":
+	case Paused, Feeding, Empty, Stopped, Unknown, "":
 		return false
 	}
 	return true

@@ -87,7 +87,7 @@ func TestLimitingKind(t *testing.T) {
 		{"a store that is silent, whatever it said before", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Paused: true, CPU: 1, Silent: 12 * s, StoreName: "Redis"},
 			Store, "store: Redis has not answered for 12s"},
 		{"a silent store without a name", Gauges{Empty: true, Silent: 90 * s}, Store, "store: it has not answered for 1m30s"},
-		{"paused while hosts wait", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Paused: true, Hosts: 3}, Paused, "paused"},
+		{"paused while hosts wait", Gauges{Worker: fetcher.Progress{RateWaiting: 1}, Paused: true, Hosts: 3}, Paused, "paused (crawler resume)"},
 		{"a new crawl", Gauges{Worker: fetcher.Progress{Slots: 64}, Empty: true, Feeding: true}, Feeding, "waiting for seeds"},
 		{"seeds come while hosts wait", Gauges{Worker: fetcher.Progress{Slots: 64, Held: 1, Parked: 1, Delay: s}, Hosts: 1, Feeding: true, DelayFlag: s},
 			Politeness, "politeness: 1 host, 1 request/s (--delay 1s)"},

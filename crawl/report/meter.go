@@ -67,7 +67,7 @@ func (m *Meter) Read(s Sample) Reading {
 	if from := m.indexBefore(leftOver); from > 0 {
 		m.samples = slices.Delete(m.samples, 0, from)
 	}
-	r := Reading{Sample: s, Limit: m.limit(), End: m.end()}
+	r := Reading{Sample: s, Limit: m.Limit(), End: m.end()}
 	base := m.samples[m.indexBefore(rateOver)]
 	if r.Over = s.Time.Sub(base.Time); r.Over > 0 {
 		r.PagesPerSecond = perSecond(base.Pages, s.Pages, r.Over)
@@ -88,7 +88,8 @@ func (m *Meter) indexBefore(d time.Duration) int {
 	return 0
 }
 
-func (m *Meter) limit() Factor {
+// Limit returns what limits the crawl now, from the last samples.
+func (m *Meter) Limit() Factor {
 	recent := m.samples[max(len(m.samples)-voters, 0):]
 	history := make([]Gauges, len(recent))
 	for i, s := range recent {

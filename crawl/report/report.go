@@ -45,6 +45,7 @@ type Report struct {
 	// for every seed of the crawl.
 	Denied *DeniedSeeds `json:"denied_seeds,omitempty"`
 	// Blocked are the hosts that walls block. It is nil unless only they had URLs left at the end of the run.
+	Now     string        `json:"now,omitempty"` // as in Status; empty if the report is of the end of a run
 	Blocked *BlockedHosts `json:"blocked_hosts,omitempty"`
 	Checks  *Checks       `json:"checks,omitempty"`
 	Pages   uint64        `json:"pages"`   // answers, which --max-pages limits

@@ -24,6 +24,7 @@ const textWidth = 80
 func (r *Report) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", human.Printable(r.Crawl), human.Printable(r.End))
+	fact(&b, "now", human.Printable(r.Now))
 	if r.Run != nil {
 		r.Run.write(&b)
 	}

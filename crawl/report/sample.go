@@ -35,6 +35,7 @@ type Sample struct {
 
 	Found, Added, Seen, Refused uint64
 
+	Pauses    []string  // the rules of crawler pause in force
 	FullHosts FullHosts // as in Report
 	Causes    Errors    // as Errors in Report, with examples
 

@@ -17,8 +17,16 @@ type Status struct {
 	Relays   []RelayStatus     `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 
+	// Pauses are the rules of crawler pause in force, and Drops those of crawler drop.
+	Pauses []string `json:"pauses,omitempty"`
+	Drops  []string `json:"drops,omitempty"`
+
 	FullHosts FullHosts `json:"full_hosts,omitempty"`      // as in Report
 	Errors    Errors    `json:"errors_by_cause,omitempty"` // as in Report
+
+	Now   string `json:"now"`             // what the crawl waits for, and what would change that, in words
+	Kind  Kind   `json:"now_kind"`        // the kind of that
+	Waits *Waits `json:"waits,omitempty"` // what the hosts wait for
 }
 
 // Sharing lists the workers of a crawl in Redis.

@@ -16,7 +16,7 @@ import (
 const hostsName = "hosts"
 
 // Assign sets settings of the policy (see Live) to new values. A text is NAME=VALUE, NAME+=VALUE for one more element of
-// a list, or hosts:PATTERN=VALUE for what differs for the hosts that match a pattern (see ParseHost). Several
+// a list, NAME-=VALUE for one less, or hosts:PATTERN=VALUE for what differs for the hosts that match a pattern (see ParseHost). Several
 // texts with the name of a list set it to all their values. Each error is an *Error, or says that a text is
 // none of these. s must not share the maps of its header with another Settings.
 func (s *Settings) Assign(texts []string) (errs []error) {
@@ -24,6 +24,7 @@ func (s *Settings) Assign(texts []string) (errs []error) {
 	for _, text := range texts {
 		name, value, found := strings.Cut(text, "=")
 		name, appends := strings.CutSuffix(name, "+")
+		name, removes := strings.CutSuffix(name, "-")
 		pattern, ofHost := strings.CutPrefix(name, hostsName+":")
 		switch {
 		case ofHost:
@@ -52,14 +53,21 @@ func (s *Settings) Assign(texts []string) (errs []error) {
 			lists[name] = field
 		}
 		var err error
-		list, isList := field.(interface{ Append(text string) error })
+		list, isList := field.(interface {
+			Append(text string) error
+			Replace(texts []string) error
+			GetSlice() []string
+		})
 		switch {
 		case ofHost:
 			err = s.assignHost(strings.ToLower(pattern), value)
-		case appends && !isList:
+		case (appends || removes) && !isList:
 			err = errors.New("it is no list, want NAME=VALUE")
+		case appends && slices.Contains(list.GetSlice(), value): // a repeat
 		case appends:
 			err = list.Append(value)
+		case removes:
+			err = list.Replace(slices.DeleteFunc(slices.Clone(list.GetSlice()), func(text string) bool { return text == value }))
 		default:
 			err = field.Set(value)
 		}

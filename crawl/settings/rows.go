@@ -165,6 +165,8 @@ var rows = []*Row{
 		func(s *Settings) Value {
 			return number(&s.MaxYearsAhead, NoLimit, mostInURL, "a whole number from -1 to 1048576")
 		}},
+	{"allow-series", "", Scope, "[]", Live, Fixed, "request URLs that match `RE` even if their series, which differs only in numbers, says nothing new (repeatable)",
+		func(s *Settings) Value { return texts(&s.AllowSeries, checkRegexp) }},
 	{"check-external", "", Scope, "false", Live, Later, "request each link that leads out of the scope once, with HEAD, to find broken ones; at most one request a second to a registrable domain",
 		func(s *Settings) Value { return yes(&s.CheckExternal) }},
 	{"max-external", "", Scope, "10k", Live, Later, "check at most this many URLs with --check-external in the whole crawl; 0 no limit",

@@ -48,6 +48,7 @@ type Settings struct {
 	MaxPathRepeats    int
 	MaxParams         int
 	MaxYearsAhead     int // 0 means this year; NoLimit
+	AllowSeries       []string
 	CheckExternal     bool
 	MaxExternal       int
 	MaxTime           time.Duration

@@ -15,8 +15,8 @@ import (
 )
 
 // Parse returns a function that reports whether the type of an event is in types, and the
-// event matches all filters. If types is empty, every type is accepted. If types and
-// filters are empty, the function is nil.
+// event matches all filters. If types is empty, every type is accepted, but events.PageDropped only
+// if a filter names the outcome dropped. If types and filters are empty, the function is nil.
 //
 // A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
@@ -29,8 +29,8 @@ import (
 // An event whose record is not valid JSON matches no filter.
 func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 	for _, kind := range types {
-		if kind != events.PageDone && kind != events.PageFailed {
-			return nil, fmt.Errorf("type of events is %q, want %s or %s", kind, events.PageDone, events.PageFailed)
+		if kind != events.PageDone && kind != events.PageFailed && kind != events.PageDropped {
+			return nil, fmt.Errorf("type of events is %q, want %s, %s or %s", kind, events.PageDone, events.PageFailed, events.PageDropped)
 		}
 	}
 	terms := make([]term, len(filters))
@@ -43,8 +43,16 @@ func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 	if len(types)+len(terms) == 0 {
 		return nil, nil
 	}
+	if len(types) == 0 {
+		types = []string{events.PageDone, events.PageFailed}
+		if slices.ContainsFunc(terms, func(t term) bool {
+			return t.field == "outcome" && !t.not && slices.Contains(t.values, string(frontier.Dropped))
+		}) {
+			types = append(types, events.PageDropped)
+		}
+	}
 	return func(e *events.Event) bool {
-		if len(types) > 0 && !slices.Contains(types, e.Type) {
+		if !slices.Contains(types, e.Type) {
 			return false
 		}
 		return len(terms) == 0 || matches(e, terms)

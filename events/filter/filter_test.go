@@ -17,9 +17,10 @@ func TestParse(t *testing.T) {
 	page := event(events.PageDone, "ok", "www.example.org", "")
 	seed := event(events.PageDone, "redirect", "example.org", `,"class":"exact"`)
 	failed := event(events.PageFailed, "network", "b.test", "")
+	dropped := event(events.PageDropped, "dropped", "b.test", "")
 	for _, tc := range []struct {
 		types, filters string // with spaces between them
-		want           string // initials of the events that match: page, seed, failed
+		want           string // initials of the events that match: page, seed, failed, dropped
 	}{
 		{"", "", "psf"},
 		{"page.done", "", "ps"},
@@ -38,6 +39,10 @@ func TestParse(t *testing.T) {
 		{"", "class=exact,sitemap", "s"},
 		{"page.done", "class=bulk", "p"},
 		{"page.failed", "class=exact", ""},
+		{"page.dropped", "", "d"},
+		{"page.dropped page.failed", "host=b.test", "fd"},
+		{"", "outcome=dropped,ok", "pd"},
+		{"", "outcome!=ok", "sf"},
 		{"", "class!=host=*.test,exact", "pf"},
 	} {
 		keep, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
@@ -49,9 +54,9 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q, %q): the function is nil: %v, want nil only without types and filters", tc.types, tc.filters, keep == nil)
 		}
 		got := ""
-		for i, e := range []*events.Event{page, seed, failed} {
-			if keep == nil || keep(e) {
-				got += "psf"[i : i+1]
+		for i, e := range []*events.Event{page, seed, failed, dropped} {
+			if keep == nil && e != dropped || keep != nil && keep(e) {
+				got += "psfd"[i : i+1]
 			}
 		}
 		if got != tc.want {
@@ -75,7 +80,7 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for _, tc := range []struct{ types, filters, want string }{
-		{"page.gone", "", `type of events is "page.gone", want page.done or page.failed`},
+		{"page.gone", "", `type of events is "page.gone", want page.done, page.failed or page.dropped`},
 		{"", "outcome", `filter is "outcome", want outcome=, host= or class=`},
 		{"", "colour=red", `filter is "colour=red", want outcome=, host= or class=`},
 		{"", "outcome=fine", `filter "outcome=fine": "fine" is no outcome`},

@@ -20,7 +20,7 @@ type broken struct {
 	reserve  func(context.Context, []frontier.QuotaKey, uint64) ([]bool, error)
 	pause    func(context.Context, bool) error
 	limit    func(context.Context, uint64) (bool, error)
-	retry    func(context.Context, string) (int, error)
+	retry    func(context.Context, frontier.Failures) (int, error)
 	reopen   func() (Crawl, error)
 }
 
@@ -66,7 +66,9 @@ func (b *broken) LimitReached(ctx context.Context, maxPages uint64) (bool, error
 	return b.limit(ctx, maxPages)
 }
 
-func (b *broken) Retry(ctx context.Context, host string) (int, error) { return b.retry(ctx, host) }
+func (b *broken) Retry(ctx context.Context, of frontier.Failures) (int, error) {
+	return b.retry(ctx, of)
+}
 
 // Reopen implements Reopener. All leases stay valid.
 func (b *broken) Reopen() (Crawl, error) {

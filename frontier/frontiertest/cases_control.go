@@ -77,12 +77,38 @@ var controlCases = []testCase{
 		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b.test"}, map[string]frontier.HostCounts{"b.test": want["b.test"]})
 		c.wantCounts(frontier.HostQuery{Host: "b.test"}, nil)
 		c.wantCounts(frontier.HostQuery{Finished: true, Host: "b"}, nil)
-		if n, err := c.Retry(c.Ctx, "a.test"); err != nil || n != 1 {
+		if n, err := c.Retry(c.Ctx, frontier.Failures{Host: "a.test"}); err != nil || n != 1 {
 			c.Require(false, "Retry = %d, %v, want 1", n, err)
 		}
 		a := want["a.test"]
 		a.Failed = 0
 		c.wantCounts(frontier.HostQuery{Host: "a.test"}, map[string]frontier.HostCounts{"a.test": a})
+	}},
+	{"HostsShowsTheFirst", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
+		const hosts = 6
+		c.addHosts(hosts, 2)
+		for i := range hosts {
+			if l := c.lease(); i < hosts-1 { // the last host stays leased
+				c.complete(l.ID, frontier.HostUpdate{Due: time.Duration(i+1) * time.Minute, End: true}, finished(l.Items[0]))
+			}
+		}
+		l := c.addAndLease(page("delayed.test", 0))
+		c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], time.Hour))
+		for _, most := range []int{3, hosts, 100} {
+			sum, visited := time.Duration(0), 0
+			c.Must(c.Hosts(c.Ctx, frontier.HostQuery{First: most}, func(h frontier.HostState) bool {
+				visited++
+				sum += h.DueIn
+				c.Require(h.Host != "delayed.test", "the first %d hosts have one with a delayed item only", most)
+				return true
+			}), "Hosts")
+			want, first := min(most, hosts), time.Duration(0)
+			for i := range want {
+				first += time.Duration(i) * time.Minute
+			}
+			c.want(fmt.Sprintf("number of the first %d hosts", most), uint64(visited), uint64(want))
+			c.Require(sum == first, "the first %d hosts are due in %v together, want %v", most, sum, first)
+		}
 	}},
 	{"HostsCountFewCausesApart", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
 		const causes = frontier.MaxHostCauses + 3

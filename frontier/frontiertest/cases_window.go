@@ -70,7 +70,7 @@ var windowCases = []testCase{
 		c.wantAnswer(frontier.Seen, item)
 		c.Clock.Advance(Window / 2)
 		c.wantAnswer(frontier.Added, item)
-		_, err := c.Retry(c.Ctx, "") // it waits already
+		_, err := c.Retry(c.Ctx, frontier.Failures{}) // it waits already
 		c.Must(err, "Retry")
 		queued := c.list(frontier.Queued, "")
 		c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued items are %v, want only %q, in round 1",

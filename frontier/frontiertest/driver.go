@@ -194,7 +194,7 @@ func (d *driver) finish() frontier.Lease {
 
 // retryFailed calls Retry, which must queue n items again.
 func (d *driver) retryFailed(host string, n int) {
-	got, err := d.Retry(d.Ctx, host)
+	got, err := d.Retry(d.Ctx, frontier.Failures{Host: host})
 	d.Must(err, "Retry")
 	d.Require(got == n, "Retry(%q) = %d, want %d", host, got, n)
 }

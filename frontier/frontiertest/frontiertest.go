@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -55,6 +57,7 @@ type Options struct {
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
 	SeedsUnlimited bool             // MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost)
 	Capacity       uint64           // capacity of the filter, without growth; 0 means large enough for the case
+	Policy         *policy.Live     // has the fields above, and changes; nil means that only they count
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to
 }
@@ -80,6 +83,9 @@ func driving(open func(*testing.T, Options) Crawl) func(*testing.T, Options) *dr
 		d.open = func(opt Options) *driver { return driving(open)(t, opt) }
 		opt.Now, opt.Output = d.Clock.Now, d.out
 		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
+		opt.Policy = policy.NewLive(&policy.Policy{
+			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
+		})
 		d.Crawl, d.opt = open(t, opt), opt
 		return d
 	}

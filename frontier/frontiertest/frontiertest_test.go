@@ -16,6 +16,9 @@ func openMemory(opt Options) *Memory {
 	cfg := MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: opt.Output,
 	}
+	if opt.Policy != nil {
+		cfg.Policy = opt.Policy.Load
+	}
 	m := NewMemory(cfg)
 	if opt.Capacity > 0 { // a filter so small that the cases overfill it
 		m.filter = bloom.NewWithEstimates(uint(opt.Capacity), 0.01)

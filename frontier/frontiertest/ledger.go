@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -33,6 +34,8 @@ type known struct {
 	state     frontier.State
 	outcome   frontier.Outcome
 	status    int
+	ended     time.Time // for a failed item
+	held      bool      // for a queued item: see frontier.Hold
 	seq       int
 	loose     bool      // the store chooses the item's place within its priority
 	notBefore time.Time // for a queued item: when it is ready
@@ -54,6 +57,7 @@ type site struct {
 
 // ledgerLease is a lease, as the ledger knows it.
 type ledgerLease struct {
+	only     *frontier.Priority // see frontier.LeaseRequest.Priority; set only while the lease is granted
 	id       frontier.LeaseID
 	host     string
 	handed   []*known // all items that the lease got, in order
@@ -157,7 +161,9 @@ func (g *ledger) expire() {
 			}
 		}
 		s := g.sites[h.host]
-		s.due = later(s.due, h.deadline.Add(s.delay))
+		if h.inFlight > 0 {
+			s.due = later(s.due, h.deadline.Add(s.delay))
+		}
 		g.release(h)
 	}
 }
@@ -180,7 +186,7 @@ func (g *ledger) release(h *ledgerLease) {
 // are the items that the lease has completed.
 func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (ready []*known) {
 	for _, k := range g.urls {
-		if k.item.Host == host && k.state == frontier.Queued && !k.notBefore.After(now) && !settled[k] {
+		if k.item.Host == host && k.state == frontier.Queued && !k.notBefore.After(now) && !k.held && !settled[k] {
 			ready = append(ready, k)
 		}
 	}
@@ -192,7 +198,7 @@ func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (rea
 func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	s := g.sites[host]
 	for _, k := range g.urls {
-		if k.item.Host != host || k.state != frontier.Queued && k.state != frontier.Leased {
+		if k.item.Host != host || k.held || k.state != frontier.Queued && k.state != frontier.Leased {
 			continue
 		}
 		if !waiting || k.notBefore.Before(at) {
@@ -200,8 +206,10 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 		}
 	}
 	at = later(at, s.due)
-	if s.lease != nil {
+	if s.lease != nil && s.lease.inFlight > 0 {
 		at = later(at, s.lease.deadline.Add(s.delay))
+	} else if s.lease != nil {
+		at = later(at, s.lease.deadline)
 	}
 	return at, waiting
 }
@@ -210,6 +218,9 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 // the ledger.
 func (g *ledger) hand(h *ledgerLease, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
+	if h.only != nil {
+		ready = slices.DeleteFunc(ready, func(k *known) bool { return k.item.Priority != *h.only })
+	}
 	left := g.allowance(maxPages)
 	want := min(n, len(ready))
 	g.Require(len(got) <= want && len(got) >= min(want, left),
@@ -273,14 +284,22 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 		g.repeated(h, l, now)
 		return
 	}
-	g.Require(!g.stats.Paused && s.lease == nil && !s.due.After(now) && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
+	these := request.Hosts != nil
+	may := these && slices.Contains(request.Hosts, l.Host) ||
+		!these && !g.stats.Paused && !s.due.After(now) && !g.opt.Policy.Load().HostPaused(l.Host)
+	g.Require(may && s.lease == nil && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
 		"host %s handed out for %v with %d items; crawl paused: %t, host leased: %t, due in %v",
 		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.lease != nil, s.due.Sub(now))
 	h := &ledgerLease{
 		id: l.ID, host: l.Host, settled: map[*known]bool{},
 		inFlight: max(request.InFlight, 1), deadline: now.Add(l.TTL),
 	}
-	g.hand(h, l.Items, batch(g.opt.LeaseTTL, s.delay), request.MaxPages, now)
+	most := batch(g.opt.LeaseTTL, s.delay)
+	if these {
+		h.inFlight, h.only, most = 0, &request.Priority, 32
+	}
+	g.hand(h, l.Items, most, request.MaxPages, now)
+	h.only = nil
 	s.lease, g.leases[l.ID] = h, h
 	s.blob, s.fading = l.Blob, false
 }
@@ -315,13 +334,13 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	g.Require(grant.Reached == (grant.Limited && g.stats.Pages >= request.MaxPages),
 		"Grant.Reached is %t, Limited %t with %d pages, limit %d",
 		grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
-	if grant.Paused || exhausted || grant.Empty {
+	if grant.Paused || exhausted || grant.Empty || request.Hosts != nil {
 		return
 	}
 	due, first := 0, time.Time{}
 	for host, s := range g.sites {
 		at, waiting := g.wake(host)
-		if !waiting {
+		if !waiting || g.opt.Policy.Load().HostPaused(host) {
 			continue
 		}
 		if s.lease == nil && !at.After(now) {
@@ -377,8 +396,8 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			continue
 		}
 		h.settled[k] = true
-		counts, refused := g.follow(c, now)
-		written[k] = records{refused: refused}
+		counts, answers := g.follow(c, now)
+		written[k] = records{answers: answers}
 		g.stats.Leased--
 		s := g.sites[h.host]
 		g.stats.Bytes += uint64(c.BodyBytes)
@@ -394,21 +413,27 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 		case frontier.GiveBack:
 			k.state = frontier.Queued
 			g.stats.Queued++
+		case frontier.Last, frontier.Hold:
+			k.state, k.loose = frontier.Queued, true
+			k.held = c.Disposition == frontier.Hold && g.opt.Policy.Load().Paused(k.item.Host, k.item.URL)
+			g.stats.Queued++
 		case frontier.Retry:
 			k.state, k.loose, k.notBefore = frontier.Queued, true, now.Add(c.RetryIn)
 			k.item.Attempts++
 			g.stats.Queued++
 			g.stats.Retries++
 		case frontier.Finish:
-			g.finish(k, c)
+			g.finish(k, c, now)
 			if c.Record != nil {
 				g.stats.Records++
-				written[k] = records{1, counts, refused}
+				written[k] = records{1, counts, answers}
 			}
 		}
 	}
 	s := g.sites[h.host]
-	s.due, s.delay = now.Add(update.Due), update.Delay
+	if !update.Keep {
+		s.due, s.delay = now.Add(update.Due), update.Delay
+	}
 	if update.Blob != nil {
 		s.blob, s.fading = slices.Clone(update.Blob), false
 	}
@@ -427,12 +452,12 @@ func (h *ledgerLease) find(c frontier.Completion) *known {
 	return nil
 }
 
-func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, refused string) {
+func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, answers string) {
 	var wrote records
 	for i, verdict := range g.offer(c.Links, now) {
 		counts.Count(verdict.Answer, 1)
-		if verdict.Answer == frontier.Refused {
-			wrote.refuse(i, verdict.Reason)
+		if verdict.Answer != frontier.Seen {
+			wrote.answer(i, verdict)
 		}
 	}
 	for _, refusal := range c.Refused {
@@ -440,11 +465,11 @@ func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.L
 		g.stats.Found += refusal.Count
 		g.stats.Refused[refusal.Reason] += refusal.Count
 	}
-	return counts, wrote.refused
+	return counts, wrote.answers
 }
 
-func (g *ledger) finish(k *known, c frontier.Completion) {
-	k.state, k.outcome, k.status = c.Outcome.State(), c.Outcome, c.Status
+func (g *ledger) finish(k *known, c frontier.Completion, now time.Time) {
+	k.state, k.outcome, k.status, k.ended = c.Outcome.State(), c.Outcome, c.Status, now
 	g.stats.Outcomes[c.Outcome]++
 	if k.item.Round > 0 {
 		g.stats.Repeats++
@@ -464,9 +489,9 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 
 // retry updates the ledger for Control.Retry and returns the number of items that it must
 // queue again.
-func (g *ledger) retry(host string) (n int) {
+func (g *ledger) retry(of frontier.Failures, now time.Time) (n int) {
 	for _, k := range g.urls {
-		if k.state != frontier.Failed || host != "" && k.item.Host != host {
+		if k.state != frontier.Failed || of.Host != "" && k.item.Host != of.Host || !of.Select(k.outcome, now.Sub(k.ended)) {
 			continue
 		}
 		n++
@@ -482,4 +507,11 @@ func (g *ledger) retry(host string) (n int) {
 		g.stats.Queued++
 	}
 	return n
+}
+
+// changed updates the ledger after a change of the policy.
+func (g *ledger) changed(p *policy.Policy) {
+	for _, k := range g.urls {
+		k.held = k.held && p.Paused(k.item.Host, k.item.URL)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
@@ -23,8 +24,9 @@ type MemoryConfig struct {
 	// PagesOnly says that leased items do not count towards MaxPages: see LimitsPagesOnly.
 	PagesOnly bool
 
-	Now    func() time.Time // nil means time.Now
-	Output frontier.Output  // nil means that records are written and nothing is synced
+	Policy func() *policy.Policy // only its Pause counts; nil means none
+	Now    func() time.Time      // nil means time.Now
+	Output frontier.Output       // nil means that records are written and nothing is synced
 	// Exact is the exact set, which decides whether exact items are new; nil means that there is none, and the Memory
 	// decides.
 	Exact *exact.Client
@@ -40,6 +42,7 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
+	policy *policy.Policy // of the last call
 	// filter can claim to contain bulk items that were never added. It is nil except in tests
 	// of this package.
 	filter interface {
@@ -67,6 +70,8 @@ type entry struct {
 	state     frontier.State
 	outcome   frontier.Outcome // with Done and Failed
 	status    int
+	ended     time.Time // with Done and Failed
+	held      bool      // for a queued item: waits while the policy pauses it
 	seq       uint64    // orders the items of one priority in the host's queue
 	notBefore time.Time // for a queued item: when it is ready; zero means at once
 }
@@ -90,6 +95,9 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	cfg.LeaseTTL = cmp.Or(cfg.LeaseTTL, 30*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Policy == nil {
+		cfg.Policy = policy.NewLive(new(policy.Policy)).Load
 	}
 	return &Memory{
 		cfg:      cfg,
@@ -182,24 +190,29 @@ func (m *Memory) Pause(_ context.Context, paused bool) error {
 }
 
 // Retry implements frontier.Control.
-func (m *Memory) Retry(ctx context.Context, key string) (int, error) {
+func (m *Memory) Retry(ctx context.Context, of frontier.Failures) (int, error) {
 	if m.cfg.Exact == nil {
-		return m.retry(key, nil), nil
+		return m.retry(of, nil), nil
 	}
-	stays, offered, err := m.retryExact(ctx, key)
+	stays, offered, err := m.retryExact(ctx, of)
 	if err != nil {
 		return offered, err
 	}
-	return m.retry(key, stays) + offered, nil
+	return m.retry(of, stays) + offered, nil
+}
+
+// selected reports whether e is a failed item that of selects. The caller must hold m.mu.
+func (m *Memory) selected(of *frontier.Failures, e *entry) bool {
+	return e.state == frontier.Failed && (of.Host == "" || e.item.Host == of.Host) && of.Select(e.outcome, m.cfg.Now().Sub(e.ended))
 }
 
 // retry queues failed items again, except those in stays.
-func (m *Memory) retry(key string, stays map[bloomstore.Fingerprint]bool) int {
+func (m *Memory) retry(of frontier.Failures, stays map[bloomstore.Fingerprint]bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	retried := 0
 	for print, e := range m.entries {
-		if e.state != frontier.Failed || key != "" && e.item.Host != key || stays[print] {
+		if !m.selected(&of, e) || stays[print] {
 			continue
 		}
 		retried++

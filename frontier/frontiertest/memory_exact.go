@@ -96,17 +96,15 @@ func (m *Memory) settleLinks(ctx context.Context, l *lease, done []frontier.Comp
 
 // retryExact asks the exact set about failed exact items. It returns those that stay failed, and how many URLs it offered
 // that were added.
-func (m *Memory) retryExact(ctx context.Context, host string) (stays map[bloomstore.Fingerprint]bool, offered int, err error) {
+func (m *Memory) retryExact(ctx context.Context, of frontier.Failures) (stays map[bloomstore.Fingerprint]bool, offered int, err error) {
 	var failed []frontier.Item
-	err = m.List(ctx, frontier.Failed, host, func(it frontier.Item) bool {
-		if it.Class != frontier.Bulk {
-			failed = append(failed, it)
+	m.mu.Lock()
+	for _, e := range m.entries {
+		if e.item.Class != frontier.Bulk && m.selected(&of, e) {
+			failed = append(failed, e.item)
 		}
-		return true
-	})
-	if err != nil {
-		return nil, 0, err
 	}
+	m.mu.Unlock()
 	stays = make(map[bloomstore.Fingerprint]bool)
 	for _, it := range failed {
 		what, err := m.cfg.Exact.Retry(ctx, &it)

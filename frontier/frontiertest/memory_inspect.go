@@ -114,13 +114,18 @@ func (m *Memory) List(_ context.Context, state frontier.State, key string, visit
 
 // Hosts implements frontier.Inspector, in the order of the host keys. visit is allowed to call m.
 func (m *Memory) Hosts(_ context.Context, query frontier.HostQuery, visit func(frontier.HostState) bool) error {
-	for _, state := range m.hostStates() {
+	states, visited := m.hostStates(), 0
+	if query.First > 0 {
+		states = slices.DeleteFunc(states, func(s frontier.HostState) bool { return s.Queued == s.Delayed && s.Leased == 0 })
+		slices.SortStableFunc(states, func(a, b frontier.HostState) int { return cmp.Compare(a.DueIn, b.DueIn) })
+	}
+	for _, state := range states {
 		work := state.Queued+state.Leased > 0
 		counted := query.Finished && (state.Counts.Ago > 0 || state.Counts.Failed > 0)
 		if query.Host != "" && query.Host != state.Host || !work && !counted {
 			continue
 		}
-		if !visit(state) {
+		if visited++; !visit(state) || visited == query.First {
 			break
 		}
 	}

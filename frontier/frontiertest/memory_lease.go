@@ -36,9 +36,12 @@ func batch(ttl, delay time.Duration) int {
 }
 
 // wake returns the time at which h is due and has a ready item. It ignores a lease of h.
-// queued is false if h has no queued items.
-func (h *host) wake() (at time.Time, queued bool) {
+// queued is false if h has no queued items, or only items that are held.
+func (m *Memory) wake(h *host) (at time.Time, queued bool) {
 	for _, e := range h.queue {
+		if e.held {
+			continue
+		}
 		if !e.notBefore.After(h.due) {
 			return h.due, true
 		}
@@ -54,9 +57,11 @@ func (m *Memory) Lease(ctx context.Context, request frontier.LeaseRequest) (fron
 	now := m.lock()
 	defer m.mu.Unlock()
 	var grant frontier.Grant
-	for _, id := range request.IDs {
+	for i, id := range request.IDs {
 		l := m.leases[id]
-		if l == nil {
+		if l == nil && request.Hosts != nil {
+			l = m.leaseThis(id, request.Hosts[i], request.Priority, now)
+		} else if l == nil {
 			l = m.newLease(id, request, now)
 		}
 		if l == nil || l.ended {
@@ -88,8 +93,8 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	var first *host
 	var since time.Time
 	for _, h := range m.hosts {
-		at, queued := h.wake()
-		if h.lease != nil || !queued || at.After(now) || m.allowance(h.key, request.MaxPages) == 0 {
+		at, queued := m.wake(h)
+		if h.lease != nil || !queued || at.After(now) || m.cfg.Policy().HostPaused(h.key) || m.allowance(h.key, request.MaxPages) == 0 {
 			continue
 		}
 		if first == nil || at.Before(since) || at.Equal(since) && h.key < first.key {
@@ -99,10 +104,35 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	if first == nil {
 		return nil
 	}
-	l := &lease{id: id, host: first, deadline: now.Add(m.cfg.LeaseTTL), inFlight: max(request.InFlight, 1), completed: map[*entry]bool{}, decided: map[*entry]exact.Decisions{}}
-	first.lease, m.leases[id] = l, l
+	l := m.addLease(id, first, max(request.InFlight, 1), now)
 	m.hand(l, batch(m.cfg.LeaseTTL, first.delay), request.MaxPages, now)
 	return l
+}
+
+func (m *Memory) addLease(id frontier.LeaseID, h *host, inFlight int, now time.Time) *lease {
+	l := &lease{id: id, host: h, deadline: now.Add(m.cfg.LeaseTTL), inFlight: inFlight, completed: map[*entry]bool{}, decided: map[*entry]exact.Decisions{}}
+	h.lease, m.leases[id] = l, l
+	return l
+}
+
+// leaseThis leases one of LeaseRequest.Hosts. It returns nil if the host is leased, or has no items to lease.
+func (m *Memory) leaseThis(id frontier.LeaseID, key string, p frontier.Priority, now time.Time) *lease {
+	h := m.hosts[key]
+	if h == nil || h.lease != nil || !slices.ContainsFunc(h.queue, func(e *entry) bool { return e.item.Priority == p && !m.waits(e, now) }) {
+		return nil
+	}
+	l := m.addLease(id, h, 0, now)
+	others := func(e *entry) bool { return e.item.Priority != p }
+	all := h.queue
+	h.queue = slices.DeleteFunc(slices.Clone(all), others)
+	m.hand(l, 32, 0, now)
+	h.queue = slices.DeleteFunc(all, func(e *entry) bool { return e.state == frontier.Leased })
+	return l
+}
+
+// waits reports whether a queued item cannot be leased yet.
+func (m *Memory) waits(e *entry, now time.Time) bool {
+	return e.notBefore.After(now) || e.held
 }
 
 // allowance returns how many more items of a host can be leased under maxPages.
@@ -134,10 +164,11 @@ func (m *Memory) LimitReached(_ context.Context, maxPages uint64) (bool, error) 
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	n = min(n, m.allowance(l.host.key, maxPages))
 	l.host.queue = slices.DeleteFunc(l.host.queue, func(e *entry) bool {
-		if n <= 0 || e.notBefore.After(now) || l.completed[e] {
+		if n <= 0 || m.waits(e, now) || l.completed[e] {
 			return false
 		}
 		n--
+		e.held = false
 		e.state, e.notBefore = frontier.Leased, time.Time{}
 		l.items, l.handed = append(l.items, e), append(l.handed, e.item)
 		m.stats.Queued--
@@ -155,7 +186,7 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		}
 	}
 	for _, h := range m.hosts {
-		if at, queued := h.wake(); queued && h.lease == nil {
+		if at, queued := m.wake(h); queued && h.lease == nil && !m.cfg.Policy().HostPaused(h.key) {
 			if !at.After(now) {
 				return 0
 			}
@@ -164,7 +195,7 @@ func (m *Memory) wait(now time.Time) time.Duration {
 	}
 	for _, l := range m.leases {
 		if !l.ended {
-			sooner(l.expiryDue())
+			sooner(later(l.expiryDue(), l.deadline))
 		}
 	}
 	return max(first.Sub(now), 0)
@@ -173,6 +204,9 @@ func (m *Memory) wait(now time.Time) time.Duration {
 // expiryDue returns when l's host is due after l has expired. The worker might have started
 // a request at the last moment, so this is at least one delay after the deadline.
 func (l *lease) expiryDue() time.Time {
+	if l.inFlight == 0 {
+		return l.host.due
+	}
 	return later(l.host.due, l.deadline.Add(l.host.delay))
 }
 
@@ -181,6 +215,12 @@ func (m *Memory) lock() (now time.Time) {
 	m.mu.Lock()
 	now = m.cfg.Now()
 	m.expire(now)
+	if p := m.cfg.Policy(); p != m.policy {
+		m.policy = p
+		for _, e := range m.entries {
+			e.held = e.held && p.Paused(e.item.Host, e.item.URL)
+		}
+	}
 	return now
 }
 
@@ -275,7 +315,9 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	for _, c := range fresh {
 		m.settle(l, c, now)
 	}
-	l.host.due, l.host.delay = now.Add(update.Due), update.Delay
+	if !update.Keep {
+		l.host.due, l.host.delay = now.Add(update.Due), update.Delay
+	}
 	if update.Blob != nil {
 		l.host.blob = slices.Clone(update.Blob)
 	}
@@ -331,8 +373,8 @@ func (d *draft) follow(l *lease, done []frontier.Completion) (all [][]frontier.V
 		all = append(all, verdicts)
 		for i, verdict := range verdicts {
 			counts.Count(verdict.Answer, 1)
-			if verdict.Answer == frontier.Refused && c.LinkRefused != nil {
-				c.LinkRefused(i, verdict.Reason)
+			if verdict.Answer != frontier.Seen && c.LinkAnswered != nil {
+				c.LinkAnswered(i, verdict)
 			}
 		}
 		for _, refusal := range c.Refused {
@@ -366,7 +408,7 @@ func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
 	}
 	switch c.Disposition {
 	case frontier.Finish:
-		e.state, e.outcome, e.status = c.Outcome.State(), c.Outcome, c.Status
+		e.state, e.outcome, e.status, e.ended = c.Outcome.State(), c.Outcome, c.Status, now
 		m.stats.Outcomes[c.Outcome]++
 		if e.item.Round > 0 {
 			m.stats.Repeats++
@@ -386,6 +428,10 @@ func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
 		m.stats.Retries++
 		m.enqueue(e, now.Add(c.RetryIn))
 	case frontier.GiveBack:
+		m.enqueue(e, time.Time{})
+	case frontier.Last, frontier.Hold:
+		m.seq++
+		e.seq, e.held = m.seq, c.Disposition == frontier.Hold && m.policy.Paused(e.item.Host, e.item.URL)
 		m.enqueue(e, time.Time{})
 	}
 }

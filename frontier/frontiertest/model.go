@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -71,7 +73,7 @@ func (p *player) step() {
 	p.ledger.expire()
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
-		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
+		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {6, p.retry}, {3, p.pauseSome}, {3, p.leaseThese}, {2, p.admit}, {4, p.verify}, {1, p.restart},
 	})
 }
 
@@ -176,26 +178,30 @@ func (p *player) extendOne() {
 }
 
 // records are the records of one item: how many were written, the link counts of the last
-// one, and the refused links, each with its index and the reason.
+// one, and the links that were added or refused, each with its index and the answer.
 type records struct {
 	written int
 	links   frontier.LinkCounts
-	refused string
+	answers string
 }
 
-func (r *records) refuse(link int, reason frontier.Reason) {
-	r.refused += fmt.Sprintf("%d %s, ", link, reason)
+func (r *records) answer(link int, verdict frontier.Verdict) {
+	r.answers += fmt.Sprintf("%d %v %s, ", link, verdict.Answer, verdict.Reason)
 }
 
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkRefused: wrote.refuse}
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkAnswered: wrote.answer}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
 	c.BodyBytes = int64(p.rng.IntN(1 << 20))
-	switch p.rng.IntN(6) {
+	switch p.rng.IntN(8) {
+	case 6:
+		c.Disposition = frontier.Last
+	case 7:
+		c.Disposition = frontier.Hold
 	case 0:
 		c.Disposition, c.RetryIn = frontier.Retry, p.ticks(200)
 		c.Cause = []string{"", "timeout", "status_503"}[p.rng.IntN(3)]
@@ -256,6 +262,7 @@ func (p *player) completeOne() {
 		}
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
+	call.update.Keep = h.inFlight == 0
 	p.note(call)
 	p.Must(p.Complete(p.Ctx, call.id, call.done, call.update), "Complete")
 	want := p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
@@ -263,7 +270,7 @@ func (p *player) completeOne() {
 		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
-		done[i].LinkRefused = nil
+		done[i].LinkAnswered = nil
 		if done[i].Record != nil {
 			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
 		}
@@ -328,19 +335,61 @@ func (p *player) pause() {
 	p.ledger.stats.Paused = paused
 }
 
+// pauseSome pauses some hosts and URLs, or ends these pauses.
+func (p *player) pauseSome() {
+	next := *p.opt.Policy.Load()
+	next.Version++
+	next.Pause = nil
+	var texts []string
+	for range p.rng.IntN(3) {
+		text := fmt.Sprintf("host=h%d.test", p.rng.IntN(8))
+		if p.chance(50) {
+			text = fmt.Sprintf("match=[%d-9]$", 3+p.rng.IntN(6))
+		}
+		target, err := policy.ParseTarget(text)
+		p.Must(err, "parse")
+		next.Pause, texts = append(next.Pause, target), append(texts, text)
+	}
+	p.Note("pause %q", texts)
+	p.opt.Policy.Store(&next)
+	p.ledger.changed(&next)
+	p.grant(frontier.LeaseRequest{Worker: "player"}) // the store sees each policy
+}
+
+// leaseThese leases a host whether it is due or not, as crawler drop does.
+func (p *player) leaseThese() {
+	p.grant(frontier.LeaseRequest{Worker: "player"}) // delayed items that are ready are queued
+	host := p.randomHost()
+	request := frontier.LeaseRequest{Worker: "player", IDs: p.ids(1), Hosts: []string{host}, Priority: frontier.Priority(p.rng.IntN(frontier.Priorities))}
+	p.Note("lease %s, priority %d", host, request.Priority)
+	grant := p.grant(request)
+	s := p.ledger.sites[host]
+	want := s != nil && s.lease == nil && slices.ContainsFunc(p.ledger.ready(host, nil, p.Clock.Now()), func(k *known) bool {
+		return k.item.Priority == request.Priority
+	})
+	p.Require(want == (len(grant.Leases) == 1), "%d leases of %s, want one: %t", len(grant.Leases), host, want)
+	p.ledger.granted(request, grant, p.Clock.Now())
+}
+
 // randomHost returns the key of one of nine hosts. The last one has no URLs.
 func (p *player) randomHost() string { return fmt.Sprintf("h%d.test", p.rng.IntN(9)) }
 
 func (p *player) retry() {
-	host := ""
-	if p.chance(60) {
-		host = p.randomHost()
+	var of frontier.Failures
+	if p.chance(40) {
+		of.Host = p.randomHost()
 	}
-	p.Note("retry %q", host)
-	n, err := p.Retry(p.Ctx, host)
+	if p.chance(40) {
+		of.Outcome = frontier.Outcomes[p.rng.IntN(len(frontier.Outcomes))].Outcome
+	}
+	if p.chance(50) {
+		of.Within = tick + p.ticks(20)
+	}
+	p.Note("retry %+v", of)
+	n, err := p.Retry(p.Ctx, of)
 	p.Must(err, "Retry")
-	want := p.ledger.retry(host)
-	p.Require(n == want, "Retry(%q) = %d, want %d", host, n, want)
+	want := p.ledger.retry(of, p.Clock.Now())
+	p.Require(n == want, "Retry(%+v) = %d, want %d", of, n, want)
 }
 
 func (p *player) admit() {

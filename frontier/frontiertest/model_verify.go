@@ -217,6 +217,9 @@ func (p *player) takenBack(how string) {
 			k.item.Deliveries = got
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
+		if h.inFlight == 0 { // the caller made no request
+			earliest = later(s.due, now)
+		}
 		status, err := p.Lookup(p.Ctx, h.host, h.handed[0].item.URL)
 		p.Must(err, "Lookup")
 		s.due = now.Add(status.HostDueIn)

@@ -454,8 +454,8 @@ var mutants = []mutant{
 	{"goes on while paused", func(b *broken) { b.pause = func(context.Context, bool) error { return nil } },
 		nil, false},
 	{"retries in the same round", func(b *broken) {
-		b.retry = func(ctx context.Context, host string) (int, error) {
-			n, err := b.Memory.Retry(ctx, host)
+		b.retry = func(ctx context.Context, of frontier.Failures) (int, error) {
+			n, err := b.Memory.Retry(ctx, of)
 			b.locked(func(m *Memory) {
 				for _, e := range m.entries {
 					e.item.Round = 0
@@ -465,7 +465,22 @@ var mutants = []mutant{
 		}
 	}, nil, false},
 	{"retries all hosts", func(b *broken) {
-		b.retry = func(ctx context.Context, _ string) (int, error) { return b.Memory.Retry(ctx, "") }
+		b.retry = func(ctx context.Context, of frontier.Failures) (int, error) {
+			of.Host = ""
+			return b.Memory.Retry(ctx, of)
+		}
+	}, nil, false},
+	{"retries all outcomes", func(b *broken) {
+		b.retry = func(ctx context.Context, of frontier.Failures) (int, error) {
+			of.Outcome = ""
+			return b.Memory.Retry(ctx, of)
+		}
+	}, nil, false},
+	{"retries what failed at any time", func(b *broken) {
+		b.retry = func(ctx context.Context, of frontier.Failures) (int, error) {
+			of.Within = 0
+			return b.Memory.Retry(ctx, of)
+		}
 	}, nil, false},
 	{"forgets that it is paused", func(b *broken) {
 		b.reopen = func() (Crawl, error) { return b, b.Memory.Pause(context.Background(), false) }

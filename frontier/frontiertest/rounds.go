@@ -64,7 +64,7 @@ func Rounds(t testing.TB, crawl Crawl, clock *suite.Clock, sweep func(), seed ui
 		case 4, 5, 6:
 			end()
 		case 7, 8:
-			n, err := crawl.Retry(t.Context(), "")
+			n, err := crawl.Retry(t.Context(), frontier.Failures{})
 			must(err)
 			note("retry: %d", n)
 		case 9:

@@ -201,8 +201,10 @@ func (g *group) writeEntry(h *host, at queuePos, it *frontier.Item) {
 }
 
 // delay adds an item to the delayed items. micros is the delay in µs.
-func (g *group) delay(h *host, it *frontier.Item, micros int64) {
-	due := g.now + micros
+func (g *group) delay(h *host, it *frontier.Item, micros int64) { g.delayUntil(h, it, g.now+micros) }
+
+// delayUntil adds an item to the delayed items. due is the time at which it is queued.
+func (g *group) delayUntil(h *host, it *frontier.Item, due int64) {
 	g.scratch = appendEntry(append(append(g.scratch[:0], h.key...), 0), it)
 	g.set(delayedKey(due, g.nextSeq()), g.scratch)
 	h.delayed++

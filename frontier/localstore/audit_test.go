@@ -48,7 +48,7 @@ func newAuditedCrawl(t *testing.T, random *rand.Rand) *auditedCrawl {
 	for round := range 3 {
 		c.work(t, random)
 		if round == 1 {
-			if n, err := c.Retry(t.Context(), ""); err != nil || n == 0 {
+			if n, err := c.Retry(t.Context(), frontier.Failures{}); err != nil || n == 0 {
 				t.Fatalf("Retry = %d, %v", n, err)
 			}
 		}

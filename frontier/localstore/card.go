@@ -20,7 +20,7 @@ import (
 )
 
 // Format is the version of the directory's layout.
-const Format = 1
+const Format = 2
 
 // cardFile holds the settings that were fixed when the crawl was created. It is written
 // once.

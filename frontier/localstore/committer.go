@@ -187,7 +187,8 @@ func (g *group) checkPresent() error {
 	return nil
 }
 
-// turnClock ends expired leases, and queues delayed items that are due.
+// turnClock ends expired leases, and queues delayed items that are due. After a change of the policy it looks at what is
+// parked.
 func (g *group) turnClock() error {
 	if g.mode == readOnly {
 		return nil
@@ -196,9 +197,11 @@ func (g *group) turnClock() error {
 		g.expireLeases()
 	}
 	if g.nextDelayed <= g.now {
-		return g.mature()
+		if err := g.mature(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return g.unpark()
 }
 
 // writeChanges commits the first step. Before it commits the batch, it syncs the new

@@ -31,7 +31,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 
 func (s *Store) checkCompletion(c *frontier.Completion) error {
 	switch {
-	case c.Disposition > frontier.GiveBack:
+	case c.Disposition > frontier.Hold:
 		return fmt.Errorf("localstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("localstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
@@ -64,7 +64,9 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 		g.writeLease(l)
 	}
 	h := l.host
-	h.due, h.delay = g.now+micros(update.Due), micros(update.Delay)
+	if !update.Keep {
+		h.due, h.delay = g.now+micros(update.Due), micros(update.Delay)
+	}
 	if update.Blob != nil {
 		g.set(blobKey(h.key), update.Blob)
 	}
@@ -123,6 +125,15 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 	if c.Disposition == frontier.Finish {
 		return g.conclude(l.host, &item, c, counts)
 	}
+	if c.Disposition == frontier.Last || c.Disposition == frontier.Hold {
+		g.move(l.host, 1, 0)
+		if c.Disposition == frontier.Hold && g.cfg.Policy().Paused(item.Host, item.URL) {
+			g.delayUntil(l.host, &item, parked)
+		} else {
+			g.enqueue(l.host, &item)
+		}
+		return nil
+	}
 	item.Attempts = min(item.Attempts, math.MaxUint8-1) + 1
 	g.move(l.host, 1, 0)
 	g.meta.Stats.Retries++
@@ -144,8 +155,8 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 			return counts, err
 		}
 		counts.Count(v.Answer, 1)
-		if v.Answer == frontier.Refused && c.LinkRefused != nil {
-			c.LinkRefused(i, v.Reason)
+		if v.Answer != frontier.Seen && c.LinkAnswered != nil {
+			c.LinkAnswered(i, v)
 		}
 	}
 	for _, r := range c.Refused {
@@ -179,7 +190,7 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 	}
 	if c.Outcome.State() == frontier.Failed {
 		row.seq = g.nextSeq()
-		g.scratch = appendEntry(g.scratch[:0], item)
+		g.scratch = appendEntry(appendFailure(g.scratch[:0], c.Outcome, g.now), item)
 		g.set(failedKey(h.key, row.seq), g.scratch)
 		stats.Failed++
 		h.counts.Failed++

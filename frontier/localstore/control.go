@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"time"
 
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
@@ -22,9 +24,9 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 const maxRetry = 1000
 
 // Retry implements frontier.Control.
-func (s *Store) Retry(ctx context.Context, host string) (int, error) {
+func (s *Store) Retry(ctx context.Context, of frontier.Failures) (int, error) {
 	total := 0
-	lower, upper := hostRange(tableFailed, host)
+	lower, upper := hostRange(tableFailed, of.Host)
 	last := uint64(0) // items that fail from now on are not queued again
 	for {
 		n := 0
@@ -32,7 +34,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 			if last == 0 {
 				last = g.meta.Seq
 			}
-			n, lower, err = g.retry(lower, upper, last)
+			n, lower, err = g.retry(&of, lower, upper, last)
 			return err
 		}})
 		if err != nil {
@@ -44,9 +46,9 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	}
 }
 
-// retry queues the failed items between two keys again. It reads at most maxRetry rows.
+// retry queues the selected failed items between two keys again. It reads at most maxRetry rows.
 // next is the key to continue from, or nil if no rows are left.
-func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err error) {
+func (g *group) retry(of *frontier.Failures, lower, upper []byte, last uint64) (n int, next []byte, err error) {
 	seen := 0
 	err = g.scanRange(g.db, lower, upper, func(key, value []byte) (bool, error) {
 		if seen++; seen > maxRetry {
@@ -55,6 +57,13 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		}
 		seq := binary.BigEndian.Uint64(key[len(key)-8:])
 		if seq > last || g.retried[seq] {
+			return true, nil
+		}
+		outcome, at, _, err := splitFailure(value)
+		if err != nil {
+			return false, fatal("read a failed item", err)
+		}
+		if !of.Select(outcome, time.Duration(g.now/1000-at)*time.Millisecond) {
 			return true, nil
 		}
 		g.retried[seq] = true
@@ -70,7 +79,7 @@ func (g *group) requeueFailed(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	item, err := decodeEntry(value, h.key, g.hasher)
+	item, err := decodeFailed(value, h.key, g.hasher)
 	if err != nil {
 		return fatal("read a failed item", err)
 	}

@@ -42,7 +42,9 @@ func (g *group) expire(l *lease) {
 		lost.item.Deliveries = min(lost.item.Deliveries+1, frontier.MaxDeliveries)
 		g.writeEntry(h, lost.at, &lost.item)
 	}
-	h.due = max(h.due, l.deadline+h.delay)
+	if l.inFlight > 0 {
+		h.due = max(h.due, l.deadline+h.delay)
+	}
 	g.endLease(l)
 }
 
@@ -50,7 +52,9 @@ func (g *group) expire(l *lease) {
 // waits for its delay, because a request might have started a moment ago.
 func (g *group) giveBackAll() error {
 	for _, l := range g.leases {
-		l.host.due = max(l.host.due, g.now+l.host.delay)
+		if l.inFlight > 0 {
+			l.host.due = max(l.host.due, g.now+l.host.delay)
+		}
 		g.endLease(l)
 	}
 	return nil

@@ -136,7 +136,7 @@ func (s *Store) failedItem(r pebble.Reader, host string, seq uint64) (frontier.I
 		return frontier.Item{}, fatal("read a failed item", err)
 	}
 	defer closer.Close()
-	return decodeEntry(entry, host, s.hasher)
+	return decodeFailed(entry, host, s.hasher)
 }
 
 // List implements frontier.Inspector, for Queued, Leased and Failed.
@@ -189,6 +189,9 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 		return err
 	}
 	defer v.Close()
+	if query.First > 0 {
+		return v.firstHosts(ctx, query.First, visit)
+	}
 	lower, upper := table(tableHost)
 	if query.Host != "" {
 		lower, upper = hostKey(query.Host), hostKey(query.Host+"\x00")
@@ -204,12 +207,10 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 		if err := decodeHost(value, &h); err != nil {
 			return false, err
 		}
-		lease := v.leases[h.key]
-		held, err := s.heldItems(v, &lease)
+		state, err := v.stateOf(&h)
 		if err != nil {
 			return false, err
 		}
-		state := v.stateOf(&h, &lease, len(held))
 		if state.Queued+state.Leased == 0 && !(query.Finished && h.last > 0) {
 			return true, ctx.Err()
 		}
@@ -226,8 +227,48 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 	})
 }
 
-// stateOf returns the state of a host without its blob. held is the number of items that its lease holds.
-func (v *view) stateOf(h *host, lease *leaseRow, held int) frontier.HostState {
+// firstHosts visits leased hosts, and then the others in the order in which they are due.
+func (v *view) firstHosts(ctx context.Context, most int, visit func(frontier.HostState) bool) error {
+	left := most
+	see := func(key string) (bool, error) {
+		h := host{key: key}
+		row, err := getRow(v, hostKey(key))
+		if err == nil {
+			err = decodeHost(row, &h)
+		}
+		if err != nil {
+			return false, err
+		}
+		state, err := v.stateOf(&h)
+		if err == nil {
+			state.Blob, err = getRow(v, blobKey(key))
+		}
+		if err != nil || state.Queued+state.Leased == 0 {
+			return true, err
+		}
+		left--
+		return visit(state) && left > 0, ctx.Err()
+	}
+	for key := range v.leases {
+		if more, err := see(key); err != nil || !more {
+			return err
+		}
+	}
+	lower, upper := table(tableDue)
+	return v.store.scanRange(v, lower, upper, func(key, _ []byte) (bool, error) {
+		_, name := splitDueKey(key)
+		return see(string(name))
+	})
+}
+
+// stateOf returns the state of a host without its blob.
+func (v *view) stateOf(h *host) (frontier.HostState, error) {
+	lease := v.leases[h.key]
+	items, err := v.store.heldItems(v, &lease)
+	if err != nil {
+		return frontier.HostState{}, err
+	}
+	held := len(items)
 	state := frontier.HostState{
 		Host: h.key, Queued: h.waits() + h.delayed + uint64(len(lease.aside)), Delayed: h.delayed, Leased: uint64(held),
 		Delay: time.Duration(h.delay) * time.Microsecond, Counts: h.counts,
@@ -240,7 +281,7 @@ func (v *view) stateOf(h *host, lease *leaseRow, held int) frontier.HostState {
 	} else {
 		state.Lost = v.store.mode == readOnly // the process that had the lease was killed
 	}
-	return state
+	return state, nil
 }
 
 // scan calls visit for each row of a table; key and value are valid only during the call.
@@ -366,7 +407,7 @@ func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) err
 func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {
 	lower, upper := hostRange(tableFailed, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
-		item, err := decodeEntry(value, string(hostOfFailed(key)), s.hasher)
+		item, err := decodeFailed(value, string(hostOfFailed(key)), s.hasher)
 		if err != nil {
 			return false, fatal("read a failed item", err)
 		}

@@ -18,7 +18,7 @@ const (
 	tableDelayed = 'z' // due µs, sequence -> host key, 0, entry
 	tableLease   = 'l' // lease id -> lease row
 	tableOutcome = 'o' // fingerprint -> outcome row
-	tableFailed  = 'f' // host key, 0, sequence -> entry
+	tableFailed  = 'f' // host key, 0, sequence -> outcome, time, entry
 	tableExact   = 'x' // fingerprint -> exact key row
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing

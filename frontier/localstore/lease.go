@@ -93,10 +93,17 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 		}
 	}
 	next := int64(never)
-	if !grant.Paused {
+	if request.Hosts != nil {
+		if err := g.leaseThese(&grant, request); err != nil {
+			return grant, err
+		}
+	} else if !grant.Paused {
 		var err error
 		if next, err = g.leaseDue(&grant, request, fresh); err != nil {
 			return grant, err
+		}
+		if g.unparking.next != nil {
+			next = g.now
 		}
 	}
 	books := &g.meta.Stats.Books
@@ -120,7 +127,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		g.due.First()
 	}
-	limited, slowed := false, int64(never)
+	limited, slowed, skipped := false, int64(never), 0
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
 		left := g.leasable(string(key), request.MaxPages)
@@ -137,6 +144,13 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		if h.lease != nil {
 			continue // this group has leased the host, and will remove the host's row in the table of due hosts
+		}
+		if due <= g.now && g.cfg.Policy().HostPaused(h.key) {
+			if skipped++; skipped > maxParked {
+				return g.now, nil
+			}
+			g.reindex(h, h.indexed+parked)
+			continue
 		}
 		if !limited {
 			g.dueFloor = max(g.dueFloor, min(due, g.now))
@@ -160,12 +174,43 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	return slowed, nil
 }
 
+// inFlight returns how many requests to a host the caller can have under way at once.
+func inFlight(request *frontier.LeaseRequest) int {
+	if request.Hosts != nil {
+		return 0
+	}
+	return max(request.InFlight, 1)
+}
+
+// leaseThese leases request.Hosts, apart from those that are leased or have no items to lease.
+func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest) error {
+	for i, id := range request.IDs[:min(len(request.IDs), len(request.Hosts))] {
+		if _, ended := g.ended.byID[id]; ended || g.leases[id] != nil {
+			continue
+		}
+		h, err := g.hostOf(request.Hosts[i])
+		if err != nil {
+			return err
+		}
+		if h.lease == nil && h.waiting[request.Priority] > 0 {
+			if err := g.leaseHost(grant, request, id, h, MaxBatch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int) error {
 	l := &lease{
-		id: id, host: h, inFlight: max(request.InFlight, 1), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
+		id: id, host: h, inFlight: inFlight(&request), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
 		settled: make(settledItems),
 	}
-	if err := g.take(l, size); err != nil {
+	first, last := frontier.Priority(0), frontier.Priority(frontier.Priorities-1)
+	if request.Hosts != nil {
+		first, last = request.Priority, request.Priority
+	}
+	if err := g.take(l, size, first, last); err != nil {
 		return err
 	}
 	h.lease, g.leases[id] = l, l
@@ -215,8 +260,8 @@ func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	return nil
 }
 
-// take moves up to n waiting items of the lease's host into the lease.
-func (g *group) take(l *lease, n int) error {
+// take moves up to n waiting items of the lease's host, with priorities from first to last, into the lease.
+func (g *group) take(l *lease, n int, first, last frontier.Priority) error {
 	if g.queue == nil {
 		lower, upper := table(tableQueue)
 		var err error
@@ -225,8 +270,8 @@ func (g *group) take(l *lease, n int) error {
 		}
 	}
 	before := len(l.held)
-	for p := range l.host.waiting {
-		if err := g.takePriority(l, frontier.Priority(p), n-(len(l.held)-before)); err != nil {
+	for p := first; p <= last; p++ {
+		if err := g.takePriority(l, p, n-(len(l.held)-before)); err != nil {
 			return err
 		}
 	}
@@ -294,7 +339,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		l.deadline = g.now + g.cfg.LeaseTTL.Microseconds()
 		more := min(topUp.Items-len(l.held), g.leasable(l.host.key, topUp.MaxPages))
 		if more > 0 && !g.meta.Stats.Paused && l.host.waits() > 0 {
-			if err := g.take(l, more); err != nil {
+			if err := g.take(l, more, 0, frontier.Priorities-1); err != nil {
 				return err
 			}
 		}

@@ -151,7 +151,7 @@ func TestRacersRetryOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			n, err := s.Retry(t.Context(), "")
+			n, err := s.Retry(t.Context(), frontier.Failures{})
 			if err != nil {
 				t.Error(err)
 			}

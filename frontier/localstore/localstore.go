@@ -150,6 +150,7 @@ type state struct {
 	nextExpiry   int64 // no lease expires earlier
 	presentUntil int64 // time of the next check that the directory exists
 	journaled    int   // adds in the journal
+	unparking    unparking
 }
 
 const never = math.MaxInt64

@@ -345,7 +345,7 @@ func (o *outage) free() (host string, _ held, ok bool) {
 }
 
 func (o *outage) retry() {
-	if _, err := o.store.Retry(context.Background(), ""); err != nil {
+	if _, err := o.store.Retry(context.Background(), frontier.Failures{}); err != nil {
 		o.t.Errorf("Retry: %v", err)
 	}
 	o.mu.Lock()

@@ -115,6 +115,31 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	return it, nil
 }
 
+// appendFailure encodes the outcome of a failed item and the time, in µs, at which it failed. The entry of the item follows.
+func appendFailure(b []byte, o frontier.Outcome, at int64) []byte {
+	return binary.AppendUvarint(append(b, outcomeNumber(o)), uint64(at/1000))
+}
+
+// splitFailure is the inverse of appendFailure. It returns the time in ms, and the entry.
+func splitFailure(b []byte) (o frontier.Outcome, at int64, entry []byte, err error) {
+	r := rowReader{rest: b}
+	number := int(r.byte())
+	at = int64(r.uvarint(math.MaxInt64))
+	if r.damaged || number == 0 || number > len(frontier.Outcomes) {
+		return "", 0, nil, errRow
+	}
+	return frontier.Outcomes[number-1].Outcome, at, r.rest, nil
+}
+
+// decodeFailed decodes the row of a failed item.
+func decodeFailed(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
+	_, _, entry, err := splitFailure(b)
+	if err != nil {
+		return frontier.Item{}, err
+	}
+	return decodeEntry(entry, host, hasher)
+}
+
 func appendHost(b []byte, h *host) []byte {
 	b = binary.AppendVarint(b, h.due)
 	b = binary.AppendVarint(b, h.indexed)
@@ -177,13 +202,18 @@ type outcome struct {
 	finished int64
 }
 
-// An outcome is stored as its number: its index in frontier.Outcomes, plus 1.
-func appendOutcome(b []byte, o outcome) []byte {
+// outcomeNumber returns the index of an outcome in frontier.Outcomes, plus 1.
+func outcomeNumber(o frontier.Outcome) byte {
 	for i := range frontier.Outcomes {
-		if frontier.Outcomes[i].Outcome == o.outcome {
-			b = append(b, byte(i+1))
+		if frontier.Outcomes[i].Outcome == o {
+			return byte(i + 1)
 		}
 	}
+	return 0
+}
+
+func appendOutcome(b []byte, o outcome) []byte {
+	b = append(b, outcomeNumber(o.outcome))
 	b = binary.AppendUvarint(b, uint64(o.status))
 	b = binary.AppendUvarint(b, uint64(o.round))
 	b = binary.AppendUvarint(b, o.seq)

@@ -77,6 +77,9 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 	if opt.Capacity > 0 {
 		cfg.Filter = membits.Config{Capacity: opt.Capacity, Growth: membits.GrowthOff, Shards: 1}
 	}
+	if opt.Policy != nil {
+		cfg.Policy = opt.Policy.Load
+	}
 	change(&cfg)
 	s, err := Open(cfg)
 	if err != nil {

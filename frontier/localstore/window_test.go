@@ -69,7 +69,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 	}
 	retry := func(g *group) error {
 		lower, upper := table(tableFailed)
-		_, _, err := g.retry(lower, upper, g.meta.Seq)
+		_, _, err := g.retry(new(frontier.Failures), lower, upper, g.meta.Seq)
 		return err
 	}
 	for name, calls := range map[string][]func(*group) error{"add first": {add, retry, add}, "retry first": {retry, add, retry}} {
@@ -248,7 +248,7 @@ func (m *windowModel) retry() {
 			want++
 		}
 	}
-	if n, err := m.store.Retry(m.t.Context(), ""); err != nil || n != want {
+	if n, err := m.store.Retry(m.t.Context(), frontier.Failures{}); err != nil || n != want {
 		m.t.Fatalf("Retry = %d, %v, want %d", n, err, want)
 	}
 }

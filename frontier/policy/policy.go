@@ -13,6 +13,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,9 @@ type Policy struct {
 	Version uint64 // rises with each change; the policy with which a crawl begins has 0
 
 	Rules Rules // which links are followed
+	// AllowSeries are expressions for URLs that are requested even if their series is a trap: its pages differ only in
+	// numbers, and say nothing new.
+	AllowSeries []*regexp.Regexp
 
 	Politeness      politeness.Policy
 	HostConcurrency int  // requests to one host at once; at least 1

@@ -63,6 +63,9 @@ func ParseTarget(text string) (Target, error) {
 // String returns the text from which the Target was parsed.
 func (t *Target) String() string { return t.text }
 
+// Host returns the pattern of host keys; empty means any host.
+func (t *Target) Host() string { return strings.Join(t.hosts, "*") }
+
 // Class returns the name of the class that the Target selects; empty means any class.
 func (t *Target) Class() string { return t.class }
 

@@ -14,7 +14,7 @@ import (
 type Host struct {
 	policy Policy
 
-	// AppendBinary encodes the next seven fields.
+	// AppendBinary encodes the next eight fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // the next back-off lasts BackoffBase × 2^backoffs, see spread
@@ -22,6 +22,7 @@ type Host struct {
 	silences   int           // requests in a row without any answer
 	answers    uint16        // see note
 	blocks     int           // blocks without a page between them; 0 means that the host is not blocked
+	began      uint8         // index in backoffReasons: why the last back-off began; 0 after an answer that ended it
 
 	// AppendBinary does not encode the last two fields, because the frontier stores the due
 	// time.
@@ -48,6 +49,24 @@ func (h *Host) Delay() time.Duration {
 	}
 	return d
 }
+
+// DelayReason returns which part decides Delay: "set" (the policy), "robots.txt" or "latency". If several parts are
+// equally long, it is the first of them.
+func (h *Host) DelayReason() string {
+	switch d := h.Delay(); {
+	case d == h.policy.Delay:
+		return "set"
+	case d == min(h.crawlDelay, h.policy.MaxCrawlDelay):
+		return "robots.txt"
+	}
+	return "latency"
+}
+
+// backoffReasons are the reasons of back-offs. Their order is stored.
+var backoffReasons = [...]string{"", "429", "503", "no connection", "no answer", "answers that end early"}
+
+// BackoffReason returns why the last back-off began, in words, or "" if an answer has ended it since.
+func (h *Host) BackoffReason() string { return backoffReasons[h.began] }
 
 // CrawlDelay sets the crawl-delay of robots.txt; 0 means none. It applies to the next start.
 func (h *Host) CrawlDelay(d time.Duration) { h.crawlDelay = max(0, d) }
@@ -87,14 +106,16 @@ func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryA
 	h.Heard()
 	h.smooth(latency)
 	switch {
-	case status == 429, status == 503:
-		h.backOff(now, min(retryAfter, h.policy.MaxRetryAfter), random)
+	case status == 429:
+		h.backOff(now, 1, min(retryAfter, h.policy.MaxRetryAfter), random)
+	case status == 503:
+		h.backOff(now, 2, min(retryAfter, h.policy.MaxRetryAfter), random)
 	case status == 408, status == 425, status >= 500:
 	default:
 		// The answer to a request that was in flight when the back-off began does not end the
 		// back-off.
 		if !h.backingOff(now) {
-			h.backoffs = 0
+			h.backoffs, h.began = 0, 0
 		}
 	}
 }
@@ -165,7 +186,7 @@ func (h *Host) Failed(now time.Time, random func() float64) {
 	}
 	h.failures++
 	h.silences++
-	h.backOff(now, 0, random)
+	h.backOff(now, 3, 0, random)
 }
 
 // Broken notes that a connection was made, but no answer of HTTP began.
@@ -175,7 +196,7 @@ func (h *Host) Broken(now time.Time, random func() float64) {
 		return
 	}
 	h.silences++
-	h.incomplete(now, random)
+	h.incomplete(now, 4, random)
 }
 
 // Cut notes that an answer began and did not arrive completely.
@@ -183,17 +204,17 @@ func (h *Host) Broken(now time.Time, random func() float64) {
 func (h *Host) Cut(now time.Time, random func() float64) {
 	h.silences = 0
 	if !h.backingOff(now) {
-		h.incomplete(now, random)
+		h.incomplete(now, 5, random)
 	}
 }
 
 // Heard notes an answer that arrived. Use Answered instead if its status is known.
 func (h *Host) Heard() { h.failures, h.silences = 0, 0 }
 
-func (h *Host) incomplete(now time.Time, random func() float64) {
+func (h *Host) incomplete(now time.Time, reason uint8, random func() float64) {
 	h.failures++
 	if h.failures >= toBackoff {
-		h.backOff(now, 0, random)
+		h.backOff(now, reason, 0, random)
 	}
 }
 
@@ -211,10 +232,11 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
 // backOff starts a back-off, unless one is in progress. In both cases the back-off lasts at
-// least until now + minimum.
-func (h *Host) backOff(now time.Time, minimum time.Duration, random func() float64) {
+// least until now + minimum. The argument reason is an index in backoffReasons.
+func (h *Host) backOff(now time.Time, reason uint8, minimum time.Duration, random func() float64) {
 	d := minimum
 	if !h.backingOff(now) {
+		h.began = reason
 		d = max(d, h.policy.spread(h.policy.BackoffBase, 2, h.backoffs, random))
 		h.backoffs = min(h.backoffs+1, maxBackoffs)
 	}
@@ -242,14 +264,15 @@ func (h *Host) smooth(latency time.Duration) {
 	h.latency += (latency - h.latency) / 4
 }
 
-// blobVersion is the first byte of the encoding. Version 2 had no fields about walls.
-const blobVersion = 3
+// blobVersion is the first byte of the encoding. Version 2 had no fields about walls, and version 3 no reason of
+// the back-off.
+const blobVersion = 4
 
 // ErrBlob reports bytes that were not written by AppendBinary, or were written by a later
 // version of it.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
-// AppendBinary appends the state of the host to b, at most 38 bytes. The state contains no
+// AppendBinary appends the state of the host to b, at most 39 bytes. The state contains no
 // times, because clocks differ. The frontier stores Due instead, and does not lease the host
 // earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
@@ -261,6 +284,7 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(h.silences))
 	b = binary.AppendUvarint(b, uint64(h.answers))
 	b = binary.AppendUvarint(b, uint64(h.blocks))
+	b = binary.AppendUvarint(b, uint64(h.began))
 	return b, nil
 }
 
@@ -270,16 +294,16 @@ func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 // UnmarshalBinary sets the state of the host from the bytes of AppendBinary. The bytes contain
 // no times, so the host is due now. After an error, which wraps ErrBlob, h is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] != blobVersion && b[0] != 2 {
+	if len(b) == 0 || b[0] < 2 || b[0] > blobVersion {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])
 	}
 	rest := b[1:]
-	var fields [7]uint64
-	for i, most := range [7]uint64{
+	var fields [8]uint64
+	for i, most := range [8]uint64{
 		maxStored / uint64(time.Millisecond), maxStored / uint64(time.Microsecond), maxBackoffs, 1 << 31, 1 << 31,
-		1<<(recentAnswers+1) - 1, uint64(len(blockFor)),
+		1<<(recentAnswers+1) - 1, uint64(len(blockFor)), uint64(len(backoffReasons) - 1),
 	} {
-		if b[0] == 2 && i == 5 {
+		if b[0] == 2 && i == 5 || b[0] == 3 && i == 7 {
 			break
 		}
 		v, n := binary.Uvarint(rest)
@@ -300,6 +324,7 @@ func (h *Host) UnmarshalBinary(b []byte) error {
 		silences:   int(fields[4]),
 		answers:    uint16(fields[5]),
 		blocks:     int(fields[6]),
+		began:      uint8(fields[7]),
 	}
 	return nil
 }

@@ -473,3 +473,43 @@ func TestUnmarshalWithoutWalls(t *testing.T) {
 		t.Errorf("%v, %+v, want 7 failures", err, h)
 	}
 }
+
+// TestReasons: a host says where its delay comes from, and why it backs off, also after its state was stored.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	half := func() float64 { return 0.5 }
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		name           string
+		do             func(h *Host)
+		delay, backoff string
+	}{
+		{"new", func(*Host) {}, "set", ""},
+		{"a crawl-delay", func(h *Host) { h.CrawlDelay(9 * time.Second) }, "robots.txt", ""},
+		{"a short crawl-delay", func(h *Host) { h.CrawlDelay(time.Millisecond) }, "set", ""},
+		{"slow", func(h *Host) { h.Answered(now, 5*time.Second, 200, 0, half) }, "latency", ""},
+		{"429", func(h *Host) { h.Answered(now, 1, 429, time.Hour, half) }, "set", "429"},
+		{"503", func(h *Host) { h.Answered(now, 1, 503, 0, half) }, "set", "503"},
+		{"no connection", func(h *Host) { h.Failed(now, half) }, "set", "no connection"},
+		{"one reset", func(h *Host) { h.Broken(now, half) }, "set", ""},
+		{"three resets", func(h *Host) { h.Broken(now, half); h.Broken(now, half); h.Broken(now, half) }, "set", "no answer"},
+		{"three cut answers", func(h *Host) { h.Cut(now, half); h.Cut(now, half); h.Cut(now, half) }, "set", "answers that end early"},
+		{"an answer ends it", func(h *Host) { h.Failed(now, half); h.Answered(now.Add(24*time.Hour), 1, 200, 0, half) }, "set", ""},
+	} {
+		h := New(Default())
+		c.do(h)
+		stored, err := h.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := New(Default())
+		if err := again.UnmarshalBinary(stored); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []*Host{h, again} {
+			if h.DelayReason() != c.delay || h.BackoffReason() != c.backoff {
+				t.Errorf("%s: delay by %q, back-off by %q, want %q, %q", c.name, h.DelayReason(), h.BackoffReason(), c.delay, c.backoff)
+			}
+		}
+	}
+}

@@ -243,7 +243,7 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 	if err := s.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{failed}, frontier.HostUpdate{}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Retry(t.Context(), "a.test"); err != nil || n != 1 {
+	if n, err := s.Retry(t.Context(), frontier.Failures{Host: "a.test"}); err != nil || n != 1 {
 		t.Fatalf("Retry = %d, %v, want 1", n, err)
 	}
 	if stats := wantBooks(t, s); stats.Queued != 1 || stats.Delayed != 0 {

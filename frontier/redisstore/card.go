@@ -20,7 +20,7 @@ import (
 )
 
 // format is the version of the keys and their values.
-const format = 3
+const format = 4
 
 // Fields of the hash Config.cardKey.
 const (

@@ -59,7 +59,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 
 func (s *Store) checkCompletion(c *frontier.Completion) error {
 	switch {
-	case c.Disposition > frontier.GiveBack:
+	case c.Disposition > frontier.Hold:
 		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
@@ -243,7 +243,7 @@ func (c *completing) follow(ctx context.Context) error {
 			}
 			t.item.pending.links, t.item.pending.answered = mine, answered
 		}
-		t.tellRefused()
+		t.tellAnswers()
 	}
 	return nil
 }
@@ -267,13 +267,13 @@ func (c *completing) settle(ctx context.Context) {
 	c.cfg.Exact.Settle(ctx, answers)
 }
 
-func (t *todo) tellRefused() {
-	if t.LinkRefused == nil {
+func (t *todo) tellAnswers() {
+	if t.LinkAnswered == nil {
 		return
 	}
 	for i, v := range t.item.pending.links.verdicts {
-		if v.Answer == frontier.Refused {
-			t.LinkRefused(i, v.Reason)
+		if v.Answer != frontier.Seen {
+			t.LinkAnswered(i, v)
 		}
 	}
 }
@@ -438,9 +438,17 @@ func (c *completing) args() []any {
 		oneIf(c.update.End), oneIf(c.update.Blob != nil), c.update.Blob,
 		c.hostsCounted(),
 	}
+	if c.update.Keep {
+		args[2] = ""
+	}
+	policy := c.cfg.Policy()
 	for _, t := range c.todo {
 		what, argument, leaves := "back", any(""), any("")
-		switch {
+		switch it := &t.item.item; {
+		case t.Disposition == frontier.Hold && policy.Paused(it.Host, it.URL):
+			what = "hold"
+		case t.Disposition == frontier.Last, t.Disposition == frontier.Hold:
+			what = "last"
 		case t.Disposition == frontier.Retry:
 			what, argument = "retry", millis(t.RetryIn)
 		case t.Disposition == frontier.Finish && t.Outcome.State() == frontier.Failed:

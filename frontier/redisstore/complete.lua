@@ -4,7 +4,7 @@
 --          12 the counts of the host and of others; with an exact set also 13 exact
 -- ARGV     2 the host key
 --          3 the lease's id
---          4 the time until the host is due, ms
+--          4 the time until the host is due, ms; '' to keep its due time and its delay
 --          5 the host's delay, ms
 --          6 "1" if the lease ends
 --          7 "1" if ARGV[8] replaces the host's blob
@@ -12,8 +12,8 @@
 --          9 how many hosts of the partition are counted at most
 --          then for each completion:
 --            the item's number
---            done, failed, retry or back
---            for failed, the bytes to store before the entry; for retry, the time until
+--            done, failed, retry, last, hold or back
+--            for failed, the bytes to store before the time and the entry; for retry, the time until
 --              the item is ready, ms; otherwise ''
 --            the item's fingerprint if it must be removed from the set exact, otherwise ''
 --            the number of counters
@@ -54,7 +54,7 @@ local function settle(number, what, argument)
   if what == 'done' then mine.done = mine.done + 1 end
   if what == 'done' or what == 'failed' then
     add(what, 1)
-    if what == 'failed' then failed[#failed + 1] = argument .. entry end
+    if what == 'failed' then failed[#failed + 1] = argument .. struct.pack('>I6', now()) .. entry end
     return true
   end
   add('queued', 1)
@@ -62,8 +62,16 @@ local function settle(number, what, argument)
     back[#back + 1] = {number = tonumber(number), entry = entry}
     return true
   end
-  add('retries', 1)
+  if what == 'last' then
+    again[#again + 1] = {number = tonumber(number), entry = entry, ready = 0}
+    return true
+  end
   add('delayed', 1)
+  if what == 'hold' then
+    again[#again + 1] = {number = tonumber(number), entry = entry, ready = PARKED}
+    return true
+  end
+  add('retries', 1)
   entry = entry:sub(1, 1) .. string.char(math.min(entry:byte(2) + 1, 255)) .. entry:sub(3)
   again[#again + 1] = {number = tonumber(number), entry = entry, ready = soon() + tonumber(argument)}
   return true
@@ -119,7 +127,9 @@ if #failed > 0 then
   redis.call('SCARD', FAILEDHOSTS)
 end
 if #prints > 0 then redis.call('SCARD', EXACT) end
-local due, write = soon() + tonumber(ARGV[4]), nil
+local keep = ARGV[4] == ''
+local due, write = tonumber(state[4] or 0), nil
+if not keep then due = soon() + tonumber(ARGV[4]) end
 local fields = {} -- of active
 if ending then
   local items, aside, waiting = holdings(gone)
@@ -150,8 +160,8 @@ local sums = totals()
 local learnt = {}
 -- While the lease continues, a due time is stored only if the new or the stored due
 -- time is in the future.
-if ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now() then learnt[1], learnt[2] = 'u', int(due) end
-if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
+if not keep and (ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now()) then learnt[1], learnt[2] = 'u', int(due) end
+if not keep and ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end
 if ending then learnt[#learnt + 1], learnt[#learnt + 2] = 'e', id .. int(runsOut) end
 all('HSET', STATE, learnt)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,14 +36,14 @@ func (s *Store) paused(ctx context.Context) (bool, error) {
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
 // again. If Retry fails, the result is the number of items that it has queued again until then. A failed exact item whose
 // window is over is offered again, and counts if it is added: see exact.Client.Retry.
-func (s *Store) Retry(ctx context.Context, host string) (int, error) {
-	r := &retry{Store: s}
-	total, err := r.run(ctx, host)
+func (s *Store) Retry(ctx context.Context, of frontier.Failures) (int, error) {
+	r := &retry{Store: s, of: of}
+	total, err := r.run(ctx)
 	return total + r.offered, err
 }
 
-func (r *retry) run(ctx context.Context, host string) (int, error) {
-	s := r.Store
+func (r *retry) run(ctx context.Context) (int, error) {
+	s, host := r.Store, r.of.Host
 	if s.cfg.Exact != nil {
 		if err := s.cfg.Exact.Ready(ctx); err != nil {
 			return 0, err
@@ -70,7 +71,9 @@ func (r *retry) run(ctx context.Context, host string) (int, error) {
 // retry is a call of Retry.
 type retry struct {
 	*Store
-	offered int // exact items that were offered and added
+	of      frontier.Failures
+	offered int   // exact items that were offered and added
+	now     int64 // of the server, ms; set if of.Within is
 }
 
 // retrying is a host whose failed items are being queued again.
@@ -122,13 +125,19 @@ func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (tota
 }
 
 // readFailed reads the lengths and the heads of the lists of failed items, and the rounds of the partition.
-func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) (used rounds, err error) {
+func (r *retry) readFailed(ctx context.Context, p *partition, todo []retrying) (used rounds, err error) {
+	s := r.Store
+	if r.of.Within > 0 {
+		if r.now, err = r.millis(ctx, p); err != nil {
+			return used, err
+		}
+	}
 	pipe := s.client.Pipeline()
 	fields := pipe.HMGet(ctx, p.meta, fieldTop, fieldLater)
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
-	for i, r := range todo {
-		lengths[i] = pipe.LLen(ctx, p.failed(r.host))
-		heads[i] = pipe.LRange(ctx, p.failed(r.host), 0, min(r.left, maxRetryItems)-1)
+	for i, h := range todo {
+		lengths[i] = pipe.LLen(ctx, p.failed(h.host))
+		heads[i] = pipe.LRange(ctx, p.failed(h.host), 0, min(h.left, maxRetryItems)-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return used, s.classify(ctx, err)
@@ -178,12 +187,13 @@ func newRetryArgs(host string, used rounds) []any { return []any{host, used.late
 // appendArgs appends the arguments of retry.lua for a failed item. given has the rounds that were given to items of the call: a bulk
 // item and an exact item of one URL can be among them.
 func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, used rounds, given map[exact.Ref]bool) ([]any, error) {
-	item, err := r.failedItem(value, host)
+	e, err := r.failedEntry(value, host)
 	if err != nil {
 		return nil, err
 	}
-	stays := false
-	if r.cfg.Exact != nil && item.Class != frontier.Bulk {
+	item, ago := e.item, time.Duration(r.now-e.failedAt)*time.Millisecond
+	stays := !r.of.Select(e.outcome, ago)
+	if !stays && r.cfg.Exact != nil && item.Class != frontier.Bulk {
 		if stays, err = r.stays(ctx, &item); err != nil {
 			return nil, err
 		}
@@ -236,11 +246,28 @@ func (s *Store) nextRound(item frontier.Item, used rounds) frontier.Item {
 	return item
 }
 
-// failedItem decodes a failed item.
-func (s *Store) failedItem(value, host string) (frontier.Item, error) {
+// failedEntry decodes a failed item.
+func (s *Store) failedEntry(value, host string) (hostEntry, error) {
 	e, err := s.decodeListed(value, host, frontier.Failed)
 	if err != nil {
-		return frontier.Item{}, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
+		err = fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
 	}
-	return e.item, nil
+	return e, err
+}
+
+// millis returns the time of the server that has a partition.
+func (s *Store) millis(ctx context.Context, p *partition) (int64, error) {
+	if s.cfg.Now != nil {
+		return s.cfg.Now().UnixMilli(), nil
+	}
+	client := redis.Cmdable(s.client)
+	if s.nodes.cluster != nil {
+		node, err := s.nodes.cluster.MasterForKey(ctx, p.meta)
+		if err != nil {
+			return 0, s.classify(ctx, err)
+		}
+		client = node
+	}
+	now, err := client.Time(ctx).Result()
+	return now.UnixMilli(), s.classify(ctx, err)
 }

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -147,8 +148,8 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 }
 
 // A value in a host's list of failed items is a byte for the outcome, two for the HTTP
-// status, big-endian, and the entry.
-const failedPrefix = 3
+// status, six for the time at which the item failed, in ms, and the entry. The numbers are big-endian.
+const failedPrefix = 9
 
 // failedOutcomes are the outcomes of failed items, numbered by their index.
 var failedOutcomes = func() (all []frontier.Outcome) {
@@ -160,7 +161,7 @@ var failedOutcomes = func() (all []frontier.Outcome) {
 	return all
 }()
 
-// appendFailed appends the bytes that come before the entry of a failed item.
+// appendFailed appends the bytes that come before the time and the entry of a failed item.
 func appendFailed(b []byte, outcome frontier.Outcome, status int) []byte {
 	b = append(b, byte(slices.Index(failedOutcomes, outcome)))
 	return appendStatus(b, status)
@@ -171,12 +172,21 @@ func appendStatus(b []byte, status int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
 }
 
-// splitFailed splits the value of a failed item into its outcome, status and entry.
-func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
+// appendTime appends a time as six bytes.
+func appendTime(b []byte, at time.Time) []byte {
+	ms := uint64(max(at.UnixMilli(), 0))
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(b, uint16(ms>>32)), uint32(ms))
+}
+
+// splitFailed splits the value of a failed item into its outcome, status, time in ms, and entry.
+func splitFailed(value string) (outcome frontier.Outcome, status int, at int64, entry string, err error) {
 	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
-		return "", 0, "", errEntry
+		return "", 0, 0, "", errEntry
 	}
-	return failedOutcomes[value[0]], int(value[1])<<8 | int(value[2]), value[failedPrefix:], nil
+	for i := range 6 {
+		at = at<<8 | int64(value[3+i])
+	}
+	return failedOutcomes[value[0]], int(value[1])<<8 | int(value[2]), at, value[failedPrefix:], nil
 }
 
 // entryReader parses an entry. After the end of the entry it reads zeros.

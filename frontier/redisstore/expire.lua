@@ -2,7 +2,7 @@
 -- queues. For the items that the worker may have requested, one more delivery is counted.
 -- The host is due one delay after the end of the lease, because the worker may have
 -- sent a request at the last moment. If the worker has stored a later due time, the
--- host is due then.
+-- host is due then. If its worker makes no requests (lease.lua), the due time stays.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the delay if the host's state has none, ms
 --          4 the maximum count of deliveries
@@ -19,7 +19,8 @@ for i = 1, math.min(inFlight, #items) do
   local deliveries = math.min(entry:byte(3) + 1, tonumber(ARGV[4]))
   items[i].entry = entry:sub(1, 2) .. string.char(deliveries) .. entry:sub(4)
 end
-local due = math.max(was.due, ranOut + (was.delay or tonumber(ARGV[3])))
+local due = was.due
+if inFlight > 0 then due = math.max(due, ranOut + (was.delay or tonumber(ARGV[3]))) end
 
 add('leased', -#items)
 add('queued', #items)

@@ -86,12 +86,12 @@ local function deadline(holder, id)
 end
 
 -- take returns entries from the heads of the queues, in order, and how many of them
--- are from each queue. The argument most is their maximum number. take does not remove
--- them.
-local function take(most)
+-- are from each queue. The argument most is their maximum number. If only is a number, they are
+-- from that queue. take does not remove them.
+local function take(most, only)
   local entries, taken = {}, {0, 0, 0}
   for i, queue in ipairs(QUEUES) do
-    if #entries < most then
+    if #entries < most and (only or i) == i then
       local some = redis.call('LRANGE', queue, 0, most - #entries - 1)
       for _, entry in ipairs(some) do entries[#entries + 1] = entry end
       taken[i] = #some

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// mostCounted is the number of hosts of a crawl for which completions are counted. A host takes about 55
-// bytes in partition.counts, so all of them take 55 MB.
+// mostCounted is the number of hosts of a crawl for which completions are counted. A host takes about 65
+// bytes in partition.counts, so all of them take 65 MB.
 const mostCounted = 1_000_000
 
 // hostsCounted returns for how many hosts of one partition completions are counted.
@@ -32,6 +32,9 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 	look := hostLook{Store: s, workers: make(map[string]Worker, len(workers))}
 	for _, w := range workers {
 		look.workers[strconv.Itoa(w.Number)] = w
+	}
+	if query.First > 0 {
+		return look.first(ctx, query.First, visit)
 	}
 	parts := s.parts
 	if query.Host != "" {
@@ -77,13 +80,65 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 	return l.finished(ctx, p, hosts, visit)
 }
 
+// first visits leased hosts, and then the others in the order in which they are due.
+func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.HostState) bool) error {
+	type place struct {
+		redis.Z
+		part   *partition
+		leased bool
+	}
+	each := int64(4*most/len(l.parts) + 15) // of a partition; larger numbers of hosts in one partition are rare
+	var places []place
+	for _, leased := range []bool{true, false} {
+		cmds, err := pipelined(ctx, l.client, l.parts, func(pipe redis.Pipeliner, p *partition) *redis.ZSliceCmd {
+			key := p.due
+			if leased {
+				key = p.leased
+			}
+			return pipe.ZRangeWithScores(ctx, key, 0, each)
+		})
+		if err != nil {
+			return l.classify(ctx, err)
+		}
+		for i, cmd := range cmds {
+			for _, z := range cmd.Val() {
+				places = append(places, place{z, l.parts[i], leased})
+			}
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(oneIf(b.leased), oneIf(a.leased)), cmp.Compare(a.Score, b.Score))
+	})
+	hosts := make(map[*partition][]string)
+	for _, at := range places[:min(most, len(places))] {
+		hosts[at.part] = append(hosts[at.part], text(at.Member))
+	}
+	for p, some := range hosts {
+		states, err := l.states(ctx, p, some, true)
+		if err != nil {
+			return err
+		}
+		for _, state := range states {
+			if state.Queued+state.Leased > 0 && !visit(state) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
 // finished visits the counted hosts of a partition, apart from those in busy, which is sorted.
 func (l *hostLook) finished(ctx context.Context, p *partition, busy []string, visit func(frontier.HostState) bool) (more bool, err error) {
+	var keys []string
 	for number := range 256 {
-		counted, err := l.client.HKeys(ctx, fmt.Sprintf("%sc%02x", p.tag, number)).Result()
-		if err != nil {
-			return false, l.classify(ctx, err)
-		}
+		keys = append(keys, fmt.Sprintf("%sc%02x", p.tag, number))
+	}
+	cmds, err := pipelined(ctx, l.client, keys, func(pipe redis.Pipeliner, key string) *redis.StringSliceCmd { return pipe.HKeys(ctx, key) })
+	if err != nil {
+		return false, l.classify(ctx, err)
+	}
+	for _, cmd := range cmds {
+		counted := cmd.Val()
 		hosts := slices.DeleteFunc(counted, func(host string) bool {
 			_, is := slices.BinarySearch(busy, host)
 			return is

@@ -151,11 +151,12 @@ func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Lo
 
 // hostEntry is an item in one of the structures of a host.
 type hostEntry struct {
-	item    frontier.Item
-	state   frontier.State
-	delay   time.Duration    // time until the item is ready; only of queued items
-	outcome frontier.Outcome // only of failed items
-	status  int
+	item     frontier.Item
+	state    frontier.State
+	delay    time.Duration    // time until the item is ready; only of queued items
+	outcome  frontier.Outcome // only of failed items, like the next two fields
+	status   int
+	failedAt int64 // ms
 }
 
 // pageSize is how many entries of a list are read at once.
@@ -220,7 +221,7 @@ func (s *Store) inList(ctx context.Context, key, host string, state frontier.Sta
 func (s *Store) decodeListed(value, host string, state frontier.State) (e hostEntry, err error) {
 	e.state = state
 	if state == frontier.Failed {
-		if e.outcome, e.status, value, err = splitFailed(value); err != nil {
+		if e.outcome, e.status, e.failedAt, value, err = splitFailed(value); err != nil {
 			return e, err
 		}
 	}

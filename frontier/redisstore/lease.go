@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,8 @@ type leaser struct {
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
 	completed  atomic.Uint64 // pages in calls of Complete that have returned
-	counting   sync.Mutex    // held during LimitReached, so that callers share a reading
+	parking    parking
+	counting   sync.Mutex // held during LimitReached, so that callers share a reading
 	// durable is the time from the answer to a write until the write is certainly on the
 	// node's disk, if the node has not restarted. Nodes sync their log every second.
 	durable time.Duration
@@ -78,7 +81,11 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	if s.cfg.Now != nil {
 		s.schedule.forget() // tests move the clock forward
 	}
-	for _, step := range []func(context.Context) error{l.lookAround, l.lend, l.sum} {
+	steps := []func(context.Context) error{l.lookAround, l.unpark, l.lend, l.sum}
+	if request.Hosts != nil {
+		steps = steps[2:] // no due host is looked for
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			l.failed = err
 		}
@@ -151,6 +158,8 @@ func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 // lend leases hosts under the fresh ids.
 func (l *loan) lend(ctx context.Context) error {
 	switch {
+	case l.request.Hosts != nil:
+		return l.lendThese(ctx)
 	case l.grant.Paused: // only repeats are granted
 		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0)
 	case l.request.MaxPages > 0:
@@ -172,6 +181,19 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
+// lendThese leases LeaseRequest.Hosts.
+func (l *loan) lendThese(ctx context.Context) error {
+	tries := l.doubtful
+	for i, id := range l.request.IDs {
+		if slices.Contains(l.fresh, id) {
+			host := l.request.Hosts[i]
+			tries = append(tries, newHeldLease(id, l.partition(host), host))
+		}
+	}
+	l.doubtful, l.fresh = nil, nil
+	return l.try(ctx, tries, maxBatch)
+}
+
 // next returns up to n leases to request. The first are those that may be granted already. Each
 // of the others is new, for one fresh id and one due host. next looks for more hosts if none is
 // known to be due.
@@ -180,12 +202,12 @@ func (l *loan) next(ctx context.Context, n int) []*heldLease {
 	old := min(n, len(l.doubtful))
 	tries := l.doubtful[:old:old]
 	l.doubtful = l.doubtful[old:]
-	hosts := l.schedule.take(n - old)
+	hosts := l.takeDue(n - old)
 	if len(hosts) == 0 && n > old {
 		if err := l.lookAt(ctx, l.schedule.toLook(l.now(), false)); err != nil {
 			l.failed = err
 		}
-		hosts = l.schedule.take(n - old)
+		hosts = l.takeDue(n - old)
 	}
 	for i, c := range hosts {
 		tries = append(tries, newHeldLease(l.fresh[i], c.part, c.host))
@@ -197,10 +219,13 @@ func (l *loan) next(ctx context.Context, n int) []*heldLease {
 // try requests leases of at most maxItems items each. With 0, it grants only repeats.
 func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (failed error) {
 	asked := l.now()
-	calls := make([]*call, len(tries))
+	calls, queue := make([]*call, len(tries)), ""
+	if l.request.Hosts != nil {
+		queue = strconv.Itoa(int(l.request.Priority) + 1)
+	}
 	for i, h := range tries {
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number,
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, queue,
 		}}
 	}
 	l.runAll(ctx, calls)

@@ -8,6 +8,8 @@
 --          6 how many items the worker has in flight at once
 --          7 the maximum number of items
 --          8 the number of the worker
+--          9 the queue (1 to 3) of the items, to lease the host although it is not due: the
+--            caller makes no requests. Otherwise ''
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
@@ -17,8 +19,21 @@
 --
 -- The script leases nothing in an epoch that is new to the partition, and nothing
 -- before the end of a hold (hold.lua). After a hold each host waits for its delay. A host
--- whose state has a shorter delay than the policy is due as much later.
+-- whose state has a shorter delay than the policy is due as much later. With ARGV[9] the due time of the host
+-- is written to its state, and the end of the lease does not change it. Of parked hosts see park.go.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
+
+-- granted writes the rest of a lease, and returns the reply.
+local function granted(entries, sums, blob)
+  redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
+  redis.call('ZREM', DUE, HOST)
+  all('HSET', META, sums)
+  local reply = {1, untilDue(), ttl, blob}
+  for i, entry in ipairs(entries) do
+    reply[2 * i + 3], reply[2 * i + 4] = i, entry
+  end
+  return reply
+end
 
 local holder = redis.call('HGET', ACTIVE, 'i')
 local runsOut = deadline(holder, id)
@@ -36,6 +51,16 @@ if known[1] ~= EPOCH then return {0, 0} end
 local state = redis.call('HMGET', STATE, 'b', 'y')
 local due = tonumber(redis.call('ZSCORE', DUE, HOST))
 if not due or holder then return {0, untilDue()} end
+local only = tonumber(ARGV[9])
+if only and tonumber(known[2] or 0) <= now() then
+  local entries, taken = take(tonumber(ARGV[7]), only)
+  if #entries == 0 then return {0, untilDue()} end
+  local sums = totals()
+  if due >= PARKED then due = due - PARKED end
+  hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', 0, 'a', 0, 'x', 0, 'w', ARGV[8]})
+  redis.call('HSET', STATE, 'u', int(due))
+  return granted(entries, sums, state[1])
+end
 local delay, least = tonumber(state[2] or ARGV[5]), tonumber(ARGV[5])
 if delay < least then -- the policy is newer than the due time
   due, delay = due + least - delay, least
@@ -56,11 +81,4 @@ if #entries == 0 then return {0, untilDue()} end
 local sums = totals()
 
 hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0, 'w', ARGV[8]})
-redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
-redis.call('ZREM', DUE, HOST)
-all('HSET', META, sums)
-local reply = {1, untilDue(), ttl, state[1]}
-for i, entry in ipairs(entries) do
-  reply[2 * i + 3], reply[2 * i + 4] = i, entry
-end
-return reply
+return granted(entries, sums, state[1])

@@ -34,7 +34,7 @@ func TestLeaseSmoke(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n, err := s.Retry(t.Context(), "")
+	n, err := s.Retry(t.Context(), frontier.Failures{})
 	t.Logf("Retry = %d, %v", n, err)
 	for _, p := range s.parts {
 		t.Logf("counters of partition %d: %v", p.number, s.client.HGetAll(t.Context(), p.meta).Val())

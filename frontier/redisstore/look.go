@@ -47,8 +47,10 @@ func (s *Store) look(ctx context.Context, parts []*partition, maxHosts int) (fai
 				continue
 			}
 			reply := list(peek.reply)
-			s.schedule.saw(peek.part, newReport(peek.part, reply, asked))
-			if todo := s.upkeep(peek.part, reply); len(todo) > 0 {
+			r := newReport(peek.part, reply, asked)
+			park := s.parkPaused(peek.part, &r)
+			s.schedule.saw(peek.part, r)
+			if todo := append(s.upkeep(peek.part, reply), park...); len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
 				parts = append(parts, peek.part) // the upkeep can make more hosts due
 			}

@@ -330,10 +330,10 @@ func lostRetry(c *lostReply) {
 		c.Fatal(err)
 	}
 	c.lose(retryScript, func(ctx context.Context) error {
-		_, err := c.Retry(ctx, "")
+		_, err := c.Retry(ctx, frontier.Failures{})
 		return err
 	})
-	if n, err := c.Retry(c.Context(), ""); n != 0 || err != nil {
+	if n, err := c.Retry(c.Context(), frontier.Failures{}); n != 0 || err != nil {
 		c.Errorf("the repeat of a lost Retry = %d, %v, want 0: all items are queued again already", n, err)
 	}
 	again := c.leaseOf("a.test")

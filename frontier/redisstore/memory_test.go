@@ -84,7 +84,7 @@ func TestCountsMemory(t *testing.T) {
 	}
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, Config{
-		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "memory", Capacity: 1000, Partitions: 64,
+		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "memory", Capacity: 1000, Partitions: 256,
 	})
 	used := func() float64 {
 		n, err := server.UsedMemory()

@@ -207,7 +207,7 @@ func TestRebuildOfPromotedURL(t *testing.T) {
 	end(frontier.ServerError)
 	mustAddDecided(t, s, exact.Promoted, 0, page)
 	end(frontier.OK)
-	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
+	if n, err := s.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 		t.Fatalf("Retry = %d, %v, want 1", n, err)
 	}
 	uncommitted := records[0]  // a worker wrote this record and then died

@@ -119,7 +119,7 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 		}
 		return
 	}
-	if n, err := again.Retry(t.Context(), ""); err != nil || n != 6 {
+	if n, err := again.Retry(t.Context(), frontier.Failures{}); err != nil || n != 6 {
 		t.Errorf("Retry = %d, %v, want 6", n, err)
 	}
 	wantBooks(t, again)

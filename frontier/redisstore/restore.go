@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,6 +19,7 @@ type Ended struct {
 	Item    frontier.Item    // if it failed, with everything that is needed to queue it again
 	Outcome frontier.Outcome // empty if the item is queued or leased in this round, or its outcome is unknown
 	Status  int              // HTTP status, 0 for none
+	At      time.Time
 }
 
 // fillFromRecords returns a step that adds the URLs of records to the filter, and computes lost
@@ -229,7 +231,8 @@ func (r *rebuild) restoreFailed(ctx context.Context, p *partition, lost []Ended)
 		_, err := r.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range batch {
 				end := &batch[i]
-				pipe.RPush(ctx, p.failed(end.Item.Host), appendEntry(appendFailed(nil, end.Outcome, end.Status), &end.Item))
+				value := appendTime(appendFailed(nil, end.Outcome, end.Status), end.At)
+				pipe.RPush(ctx, p.failed(end.Item.Host), appendEntry(value, &end.Item))
 				pipe.SAdd(ctx, p.failedHosts, end.Item.Host)
 			}
 			return nil

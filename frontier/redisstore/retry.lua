@@ -1,7 +1,7 @@
 -- retry.lua: queue the first failed items of a host again. Items that failed under
 -- the present lease of the host are set aside until it ends. Items whose URL is
--- queued or leased already stay failed, and so do outdated items; they move to the end
--- of the list. Without an exact set, bulk items stay failed if their URL was ever
+-- queued or leased already stay failed, and so do items with the option "o"; they move to the
+-- end of the list. Without an exact set, bulk items stay failed if their URL was ever
 -- promoted, because the promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
@@ -12,9 +12,9 @@
 --            its value in the list of failed items
 --            its new entry
 --            its fingerprint, or ''. If exact contains the fingerprint, the item stays
---              failed. An item without a fingerprint is always queued
---            "1" to add the fingerprint to exact; "o" if the item is outdated, because a
---              later round of its URL has begun: it stays failed; otherwise ''
+--              failed
+--            "1" to add the fingerprint to exact; "o" if the item stays failed, because a
+--              later round of its URL has begun, or it is not selected; otherwise ''
 -- returns  how many were queued, or -1 if the list does not begin with these items
 --          any more, or if the field later has changed
 -- cost     O(items)
@@ -35,13 +35,11 @@ local was = standing()
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
   local print = ARGV[4 * i + 3]
-  if print ~= '' then
-    kept[i] = ARGV[4 * i + 4] == 'o' or waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
-    if kept[i] then
-      stay[#stay + 1] = ARGV[4 * i + 1]
-    elseif ARGV[4 * i + 4] == '1' then
-      waits[print], prints[#prints + 1] = true, print
-    end
+  kept[i] = ARGV[4 * i + 4] == 'o' or print ~= '' and (waits[print] or redis.call('SISMEMBER', EXACT, print) == 1)
+  if kept[i] then
+    stay[#stay + 1] = ARGV[4 * i + 1]
+  elseif ARGV[4 * i + 4] == '1' then
+    waits[print], prints[#prints + 1] = true, print
   end
 end
 local offered = n - #stay

@@ -69,7 +69,7 @@ func TestRetrySkipsPromoted(t *testing.T) {
 			if status, err := s.Lookup(t.Context(), "a.test", promoted[0].URL); status.State != frontier.Queued || err != nil {
 				t.Errorf("Lookup = %+v, %v, want queued", status, err)
 			}
-			if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
+			if n, err := s.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 				t.Errorf("Retry = %d, %v, want 1: the other URL was promoted", n, err)
 			}
 			if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
@@ -101,11 +101,11 @@ func TestRetryAsksTheSet(t *testing.T) {
 	}
 	clock.Advance(2 * time.Hour)
 	away.err = fmt.Errorf("set: %w", frontier.ErrUnavailable)
-	if n, err := s.Retry(t.Context(), ""); n != 0 || !errors.Is(err, frontier.ErrUnavailable) {
+	if n, err := s.Retry(t.Context(), frontier.Failures{}); n != 0 || !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Retry while the set is away = %d, %v, want 0 and the error", n, err)
 	}
 	away.err = nil
-	if n, err := s.Retry(t.Context(), ""); n != 4 || err != nil {
+	if n, err := s.Retry(t.Context(), frontier.Failures{}); n != 4 || err != nil {
 		t.Errorf("Retry = %d, %v, want 4: one item is outdated", n, err)
 	}
 	if stats := wantBooks(t, s); stats.Queued != 4 || stats.Failed != 2 || stats.Added != 6 {
@@ -133,7 +133,7 @@ func TestRoundsOfPromotedURL(t *testing.T) {
 					}
 				}
 				retry := func() {
-					if n, err := s.Retry(t.Context(), ""); err != nil {
+					if n, err := s.Retry(t.Context(), frontier.Failures{}); err != nil {
 						t.Fatalf("Retry = %d, %v", n, err)
 					} else if n > 0 {
 						end()

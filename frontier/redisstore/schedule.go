@@ -58,6 +58,18 @@ func (s *schedule) own(mine []bool) {
 	}
 }
 
+// owned returns the partitions of which this worker is in charge.
+func (s *schedule) owned() (parts []*partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.parts {
+		if !s.parts[i].theirs {
+			parts = append(parts, s.parts[i].part)
+		}
+	}
+	return parts
+}
+
 // wake schedules a look at a partition, because a host or an item in it may have become due.
 func (s *schedule) wake(p *partition) {
 	s.mu.Lock()

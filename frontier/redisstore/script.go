@@ -39,11 +39,12 @@ var (
 	completeScript = newScript("complete", "allow-oom", lua("host"), lua("free"))
 	confirmScript  = newScript("confirm", "allow-oom")
 	retryScript    = newScript("retry", "", lua("host"), lua("free"))
+	moveScript     = newScript("move", "allow-oom")
 
 	// scripts are those above. Each node loads all of them together.
 	scripts = []*script{
 		addScript, peekScript, checksScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
-		confirmScript, retryScript,
+		confirmScript, retryScript, moveScript,
 	}
 
 	// These scripts can safely be repeated, so they are sent like any other command.

@@ -133,11 +133,11 @@ func (b *scriptBench) exactArg(number int) any {
 // renew queues the first failed item again. The offer has the decision Again.
 func (b *scriptBench) renew() {
 	b.Helper()
-	item, err := b.failedItem(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
+	e, err := b.failedEntry(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
 	if err != nil {
 		b.Fatal(err)
 	}
-	mustAddDecided(b, b.Store, exact.Again, item.Round+1, []frontier.Offer{item.Offer()})
+	mustAddDecided(b, b.Store, exact.Again, e.item.Round+1, []frontier.Offer{e.item.Offer()})
 }
 
 func (b *scriptBench) readyCall() *call {
@@ -151,11 +151,11 @@ func (b *scriptBench) retryCall() *call {
 	used := roundsOf(fields)
 	args := newRetryArgs(faultHost, used)
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
-		item, err := b.failedItem(value, faultHost)
+		e, err := b.failedEntry(value, faultHost)
 		if err != nil {
 			b.Fatal(err)
 		}
-		args = b.retryArgs(args, value, b.nextRound(item, used), false)
+		args = b.retryArgs(args, value, b.nextRound(e.item, used), false)
 	}
 	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args[1:]...)
 }

@@ -80,6 +80,9 @@ func suiteConfig(at redis.UniversalOptions, partitions int, opt frontiertest.Opt
 		}).Load,
 		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 	}
+	if opt.Policy != nil {
+		cfg.Policy = opt.Policy.Load
+	}
 	if cfg.Capacity == 0 {
 		cfg.Capacity = 100_000
 	} else {

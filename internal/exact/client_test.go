@@ -57,12 +57,16 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 	c := d.completion(l.Items[0])
 	c.Links = []frontier.Offer{d.page(5), third, first}
 	var refused []int
-	c.LinkRefused = func(link int, _ frontier.Reason) { refused = append(refused, link) }
+	c.LinkAnswered = func(link int, verdict frontier.Verdict) {
+		if verdict.Answer == frontier.Refused {
+			refused = append(refused, link)
+		}
+	}
 	d.must(d.complete(l, c))
 	d.state(third, exact.Unknown, 0)
 	d.state(d.page(5), exact.Queued, 0)
 	if !slices.Equal(refused, []int{1}) {
-		t.Errorf("LinkRefused was called for the links %v, want link 1", refused)
+		t.Errorf("LinkAnswered was called for the refused links %v, want link 1", refused)
 	}
 }
 
@@ -271,7 +275,7 @@ func TestRetriedItemGetsNewRound(t *testing.T) {
 	l := d.lease()
 	d.fail(l)
 	d.state(d.page(2), exact.Failed, 0)
-	if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
+	if n, err := d.queue.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	d.finishAll()

@@ -67,7 +67,7 @@ func TestRoundsAfterSweep(t *testing.T) {
 	d.offer(frontier.Added, bulk)
 	l := d.lease()
 	d.fail(l)
-	if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
+	if n, err := d.queue.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 		t.Fatalf("Retry = %d, %v; want 1", n, err)
 	}
 	d.offer(frontier.Added, swept)
@@ -100,7 +100,7 @@ func TestRetryOfSweptKeys(t *testing.T) {
 	}
 	retry := func() {
 		t.Helper()
-		if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
+		if n, err := d.queue.Retry(t.Context(), frontier.Failures{}); n != 1 || err != nil {
 			t.Fatalf("Retry = %d, %v; want 1", n, err)
 		}
 	}

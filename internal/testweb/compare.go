@@ -128,6 +128,10 @@ func (c *comparison) observe(r *record) {
 		c.observeNoSitemap(r)
 		return
 	}
+	if t.kind == aResource && t.resource.role == withoutEnd {
+		c.observeEndless(r)
+		return
+	}
 	if !t.isExpected() {
 		c.fault(&c.report.Unexpected, "unexpected", r.URL)
 		return
@@ -153,6 +157,14 @@ func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome == "ok" || r.Outcome == "redirect" {
 		c.wrong("outcome", r.URL, r.Outcome, "that of a page that is missing")
+	}
+}
+
+// observeEndless judges the record of a page of an endless site.
+func (c *comparison) observeEndless(r *record) {
+	c.report.Optional++
+	if r.Outcome != "ok" && r.Outcome != "dropped" {
+		c.wrong("outcome", r.URL, r.Outcome, "ok or dropped")
 	}
 }
 

@@ -37,6 +37,8 @@ type site struct {
 	// trap returns the resource at a path beyond the limits of a correct crawl, such as a
 	// page of an endless calendar. If trap is nil or returns nil, there is no resource.
 	trap func(path string) *resource
+	// endless returns the series, text and links of a page of an endless site; see endlessSite. It is optional.
+	endless func(path string) (series, text string, links []string)
 }
 
 // role says whether a crawl should request a resource.
@@ -48,6 +50,8 @@ const (
 	closed               // recorded, but never requested: robots.txt or the address forbids it
 	aside                // requested, but never recorded: robots.txt, and the targets of its redirects
 	trapped              // neither requested nor recorded: beyond the limits of a correct crawl
+	// withoutEnd: at most mostOfSeries of its series are requested. Any number is recorded, as ok or dropped.
+	withoutEnd
 )
 
 // A resource is one URL of a corner.
@@ -55,6 +59,8 @@ type resource struct {
 	role role
 	host string // with the port, if it has one
 	path string // with the query
+
+	series string // of an endless site
 
 	status      int
 	contentType string // empty means that no Content-Type is sent
@@ -145,6 +151,11 @@ func (c *corners) find(host, path string) (t target, known bool) {
 		if further := s.trap(path); further != nil {
 			further.role, further.host, further.path = trapped, s.host, path
 			return target{kind: aResource, resource: further}, true
+		}
+	}
+	if s.endless != nil {
+		if page := s.endlessAt(path); page != nil {
+			return target{kind: aResource, resource: page}, true
 		}
 	}
 	return target{}, true
@@ -353,7 +364,7 @@ func (p *resource) answer(a *answer, try int) {
 // digest returns the SHA-256 of the part of p's body that a correct crawl reads. isRead
 // is false if the body is not judged.
 func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
-	if !p.want.isRead || p.role == aside || p.role == trapped {
+	if !p.want.isRead || p.role == aside || p.role == trapped || p.role == withoutEnd {
 		return "", false
 	}
 	hash := sha256.New()

@@ -50,17 +50,18 @@ const (
 	OddLinks
 	Addresses
 
-	// OddAnswers, OddMarkup and Feeds have corners too, but are in no set: they must be named.
+	// OddAnswers, OddMarkup, Feeds and Numbered have corners too, but are in no set: they must be named.
 	OddAnswers
 	OddMarkup
 	Feeds
+	Numbered
 
 	None       Hardships = 0
 	All        Hardships = Gzip<<1 - 1            // all hardships of generated pages
 	Corners    Hardships = Addresses<<1 - 1 - All // all hardships with a corner
 	Everything Hardships = All | Corners
 
-	hasCorner = Corners | OddAnswers | OddMarkup | Feeds
+	hasCorner = Corners | OddAnswers | OddMarkup | Feeds | Numbered
 )
 
 // A hardship adds pages that do not behave like plain pages, or changes the answers of
@@ -121,14 +122,14 @@ func hardships() []hardship {
 		huge, robots, spellings, types, deep, dead, gzipped,
 		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps, largeSitemaps,
 		calendar, sessions, tracking, facets, repeatedPaths, longURLs,
-		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers, oddMarkup, feeds,
+		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses, oddAnswers, oddMarkup, feeds, numbered,
 	}
 }
 
 // ParseHardships parses a comma-separated list of names. A minus sign removes a name:
 // "all,-dead". Four names mean sets: "none", "all" (the hardships of generated pages),
-// "corners", and "everything" ("all" and "corners" together). odd-answers, odd-markup
-// and feeds are in no set.
+// "corners", and "everything" ("all" and "corners" together). odd-answers, odd-markup,
+// feeds and numbered are in no set.
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {

@@ -77,7 +77,7 @@ func (v *Verdict) Err() error {
 func (w *Web) Judge(log []Request, promised Manners) Verdict {
 	j := &judge{
 		web: w, promised: promised, hosts: map[string]*visited{}, fetched: map[target]bool{},
-		retryAt: map[string]time.Duration{},
+		retryAt: map[string]time.Duration{}, series: map[string]int{},
 	}
 	for i := range log {
 		j.observe(&log[i])
@@ -92,6 +92,7 @@ type judge struct {
 	hosts    map[string]*visited
 	fetched  map[target]bool          // URLs that were requested
 	retryAt  map[string]time.Duration // earliest time of the next request for a URL after a Retry-After
+	series   map[string]int           // requests by series of endless sites
 	verdict  Verdict
 }
 
@@ -156,6 +157,11 @@ func (j *judge) observeGap(host *visited, r *Request) {
 func (j *judge) observeURL(t target, r *Request) {
 	if t.kind == aResource && t.resource.role == trapped {
 		j.fault(&j.verdict.Trapped, r, "leads deeper into a trap")
+	}
+	if t.kind == aResource && t.resource.role == withoutEnd {
+		if j.series[t.resource.series]++; j.series[t.resource.series] > mostOfSeries {
+			j.fault(&j.verdict.Trapped, r, fmt.Sprintf("is the request %d of a series without an end", j.series[t.resource.series]))
+		}
 	}
 	if !t.isExpected() {
 		return

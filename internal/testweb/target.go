@@ -132,7 +132,7 @@ func (t target) isExpected() bool {
 	case aPage, aHop, aDeadPage:
 		return true
 	case aResource:
-		return t.resource.role != aside && t.resource.role != trapped
+		return t.resource.role < aside
 	}
 	return false
 }

@@ -75,6 +75,10 @@
 //   - finds content types, encodings and links as the standards Fetch, MIME Sniffing, HTML and
 //     RFC 8288 say.
 //
+// With the hardship Numbered, a correct crawl also ends a series of URLs that differ only in numbers, and
+// that goes on without saying anything new, after at most 100 pages. The other URLs of the series have no
+// record, or one with the outcome dropped.
+//
 // Some outcomes depend on the order of the crawl, such as those of pages of dead hosts.
 // For such pages, several outcomes are right (Expectation.OrderFree).
 package testweb

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -203,12 +204,13 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		Status     int
 		Depth      uint16
 		Round      uint32
-		ReferrerID string `json:"referrer_id"`
+		ReferrerID string    `json:"referrer_id"`
+		FetchedAt  time.Time `json:"fetched_at"`
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, fmt.Errorf("record %.100q: %w", line, err)
 	}
-	end := redisstore.Ended{Outcome: r.Outcome, Status: r.Status,
+	end := redisstore.Ended{Outcome: r.Outcome, Status: r.Status, At: r.FetchedAt,
 		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Priority: frontier.PriorityPage}}
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	if r.Outcome.IsCheck() {

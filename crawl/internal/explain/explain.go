@@ -73,6 +73,8 @@ type Located struct {
 	// HostFailure is why the URL's host does not answer. It is empty if the host
 	// answers, or if no failure of the host is known.
 	HostFailure string
+	// Trap is why the URL ends without a request, if its series is a trap.
+	Trap string
 	// Trail returns the record with this id and the records of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)
@@ -118,7 +120,7 @@ func (q *query) askStore(ctx context.Context) (err error) {
 		return err
 	}
 	at := q.at
-	q.out.HostFailure = at.HostFailure
+	q.out.HostFailure, q.out.Trap = at.HostFailure, at.Trap
 	q.out.Filter = &Filter{Known: at.InFilter, FPR: at.FPR, Layers: at.Layers}
 	q.out.Store = &Store{
 		State: at.State, Outcome: at.Outcome, Status: at.Status.Status, Round: at.Round, HostDueIn: human.Seconds(at.HostDueIn),

@@ -220,6 +220,10 @@ var explanations = []struct {
 		s.Rules.MaxDepth, c.Queue, s.CheckHost = 2, queueOf(11, 340, 0), addressOf(nil)
 		c.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
 	}},
+	{"queued: of a trap", "https://h.example/cal/2026/11", func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true}
+		c.Trap = `a trap: pages of the series https://h.example/cal/#/# say nothing new (--allow-series '^https://h\.example/cal/[\w-]+/[\w-]+' allows it)`
+	}},
 	{"exact by its form", page, func(_ *crawl, s *Sources) {
 		s.Exact = exactly(exact.Rule{Text: "seeds"}, exact.Rule{Name: "pages", Text: "re=/page$"})
 	}},

@@ -23,6 +23,7 @@ type Explanation struct {
 	Robots      *Robots        `json:"robots,omitempty"`
 	Address     *Address       `json:"address,omitempty"`
 	HostFailure string         `json:"host_failure,omitempty"` // why the URL's host does not answer
+	Trap        string         `json:"trap,omitempty"`         // why the URL ends without a request, if its series is a trap
 	Filter      *Filter        `json:"filter,omitempty"`
 	Store       *Store         `json:"store,omitempty"`
 	Record      *record.Record `json:"record,omitempty"` // the last record of the URL

@@ -38,6 +38,7 @@ func (e *Explanation) WriteTo(w io.Writer) (int64, error) {
 		t.line("address", e.Address.Words)
 	}
 	t.line("host failure", e.HostFailure)
+	t.line("series", e.Trap)
 	e.Filter.write(&t)
 	e.Store.write(&t)
 	if r := e.Record; r != nil {

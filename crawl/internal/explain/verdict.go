@@ -99,6 +99,9 @@ func (q *query) queuedWords() string {
 
 // prospect describes why the URL will probably not be fetched, or returns "".
 func (q *query) prospect() string {
+	if q.out.Trap != "" {
+		return "; it will not be requested: " + q.out.Trap
+	}
 	if r := q.out.Robots; r != nil && r.Access == Disallowed {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
 	}

@@ -131,9 +131,9 @@ many new URLs its filter probably dropped.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newSet(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newSet(s), newDrop(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s))
-	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newDiff(s), newLinks(s), newExport(s)}
+	data := []*cobra.Command{newStatus(s), newHosts(s), newReport(s), newExplain(s), newOutput(s), newDiff(s), newLinks(s), newExport(s)}
 	sizes, benchmarks := size.Command(), bench.Command(version())
 	for _, c := range append(data, sizes, benchmarks) {
 		out.addTo(c)

@@ -65,7 +65,7 @@ func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
 	})
 	flags.StringVar(&f.from, f.name("from"), "", "`WHERE` a new relay begins: now, a time such as 2026-01-02T15:04:05Z, or a cursor (default the beginning)")
 	restrict.Check(flags, f.name("from"), parsed(fromOf))
-	flags.StringSliceVar(&f.types, f.name("types"), nil, "deliver events of these `TYPES` only: page.done, page.failed")
+	flags.StringSliceVar(&f.types, f.name("types"), nil, "deliver events of these `TYPES` only: page.done, page.failed, page.dropped (default the first two)")
 	restrict.Check(flags, f.name("types"), func(text string) error {
 		_, err := filter.Parse([]string{text}, nil)
 		return err

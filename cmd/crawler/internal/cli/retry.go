@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +18,15 @@ import (
 	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/table"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // retryFlags select the URLs that crawler retry queues again.
 type retryFlags struct {
 	host, status, where, match string
-	temp                       string
+	outcome, temp              string
+	since                      time.Duration
 }
 
 // newRetry returns the command that queues failed and finished URLs again.
@@ -31,14 +35,18 @@ func newRetry(s streams) *cobra.Command {
 	var f retryFlags
 	cmd := &cobra.Command{
 		Use: "retry [--dir DIR | --redis URL --name NAME] [--host HOST]\n" +
-			"    [--status CODES] [--where CONDITION] [--match RE]",
+			"    [--outcome OUTCOME] [--since TIME] [--status CODES] [--where CONDITION]\n" +
+			"    [--match RE]",
 		Short: "Queue failed or chosen URLs again, in a new round",
 		Long: `Queue URLs again, in their next round: all that have failed, or with --status,
 --where or --match those whose latest record these flags select, also finished ones
 such as a 404. The next run fetches them. URLs that wait already stay as they are,
-so the command can be repeated. Finished URLs of a crawl in Redis cannot be queued
-again: docs/guide/recheck.md shows what works there.`,
+so the command can be repeated. With --outcome dropped, drop rules are withdrawn
+first: all of them, or with --host those of just this host. Finished URLs of a
+crawl in Redis cannot be queued again: docs/guide/recheck.md shows what works
+there.`,
 		Example: `  crawler retry --dir go.dev.crawl
+  crawler retry --dir go.dev.crawl --outcome network --since 2h
   crawler retry --dir go.dev.crawl --status 404,500-599
   crawler retry --dir go.dev.crawl --where 'fetched_at < 2026-01-31' --match '/doc/'`,
 		Args: cobra.NoArgs,
@@ -46,6 +54,14 @@ again: docs/guide/recheck.md shows what works there.`,
 	crawl.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.host, "host", "", "only those of this `HOST` key")
+	flags.StringVar(&f.outcome, "outcome", "", "only those that failed with this `OUTCOME`, such as network or dropped")
+	flags.DurationVar(&f.since, "since", 0, "only those that ended at most this `TIME` ago, as in 90m")
+	checkText(flags, "outcome", "an outcome of failed URLs: "+strings.Join(failedOutcomes(), ", "), func(text string) error {
+		if !slices.Contains(failedOutcomes(), text) {
+			return errors.New("not an outcome of failed URLs")
+		}
+		return nil
+	})
 	flags.StringVar(&f.status, "status", "", "those whose latest record has one of these status `CODES`, as in 404,500-599")
 	flags.StringVar(&f.where, "where", "", "those whose latest record this `CONDITION` selects, as in 'outcome = ok and depth < 2'")
 	flags.StringVar(&f.match, "match", "", "those whose URL this regular expression matches: `RE`")
@@ -67,9 +83,10 @@ again: docs/guide/recheck.md shows what works there.`,
 	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
 		f.host = strings.ToLower(f.host)
 		if f.status+f.where+f.match == "" {
-			n, err := c.Retry(ctx, f.host)
+			of := crawler.Failures{Host: f.host, Outcome: frontier.Outcome(f.outcome), Within: f.since}
+			done, err := c.Retry(ctx, of, whoAmI())
 			if err == nil {
-				_, err = fmt.Fprintf(s.out, "%s queued again\n", human.Plural(uint64(n), "URL"))
+				err = printRetried(s, &done)
 			}
 			return err
 		}
@@ -85,6 +102,29 @@ again: docs/guide/recheck.md shows what works there.`,
 		return err
 	})
 	return cmd
+}
+
+// failedOutcomes returns the outcomes of failed URLs.
+func failedOutcomes() (names []string) {
+	for _, o := range frontier.Outcomes {
+		if o.State == frontier.Failed {
+			names = append(names, string(o.Outcome))
+		}
+	}
+	return names
+}
+
+func printRetried(s streams, r *crawler.Retried) error {
+	var b strings.Builder
+	if r.Withdrawn != nil {
+		fmt.Fprintf(&b, "withdrawn in version %d of the policy: drop %s\n", r.Version, strings.Join(r.Withdrawn, ", drop "))
+	}
+	fmt.Fprintf(&b, "%s queued again\n", human.Plural(uint64(r.URLs), "URL"))
+	if r.Left != nil {
+		fmt.Fprintf(&b, "what other rules select is dropped again: drop %s; 'crawler set drop-=RULE' withdraws one\n", strings.Join(r.Left, ", drop "))
+	}
+	_, err := s.out.Write([]byte(b.String()))
+	return err
 }
 
 // waiting says how many of the chosen URLs were not queued.
@@ -131,6 +171,12 @@ func (f *retryFlags) condition(schema *table.Schema) (*table.Condition, error) {
 			return nil, fmt.Errorf("--status: %w", err)
 		}
 		parts = append(parts, "("+text+")")
+	}
+	if f.outcome != "" {
+		parts = append(parts, "(outcome = "+f.outcome+")")
+	}
+	if f.since > 0 {
+		parts = append(parts, "(fetched_at >= "+time.Now().UTC().Add(-f.since).Format(time.RFC3339)+")")
 	}
 	if parts == nil {
 		return nil, nil

@@ -56,6 +56,16 @@ func printStatus(w io.Writer, c *attached, st *report.Status) error {
 	if err := r.Errors.WriteExamples(w); err != nil {
 		return err
 	}
+	for _, rule := range st.Pauses {
+		if _, err := fmt.Fprintf(w, "  paused      %s; '%s' ends it\n", rule, c.at.command("resume")+" "+ruleFlags(rule)); err != nil {
+			return err
+		}
+	}
+	for _, rule := range st.Drops {
+		if _, err := fmt.Fprintf(w, "  dropped     %s\n", rule); err != nil {
+			return err
+		}
+	}
 	if p := st.Progress; p != nil && p.StoreAway > 0 {
 		if _, err := fmt.Fprintf(w, "  store       %s\n", report.StoreWait(p)); err != nil {
 			return err

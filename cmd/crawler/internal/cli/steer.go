@@ -10,30 +10,44 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newPause returns the command that pauses a crawl, so that it starts no more requests.
+// newPause returns the command that pauses a crawl, or some of its hosts and URLs.
 func newPause(s streams) *cobra.Command {
 	return newPausing(s, true, &cobra.Command{
-		Use:   "pause [--dir DIR | --redis URL --name NAME]",
+		Use:   "pause [--dir DIR | --redis URL --name NAME] [--host HOST] [--match RE] [--why TEXT]",
 		Short: "Start no more requests until crawler resume",
-		Long: `Start no more requests until crawler resume. Requests under way finish. A crawl
-that is not running stays paused when it is run.`,
+		Long: `Start no more requests until crawler resume: in the whole crawl or, with --host
+and --match, to the hosts and URLs that they select. Requests under way finish. URLs
+that are paused wait without using an attempt, and other URLs do not wait for them.
+A crawl in which only paused URLs are left does not end. A crawl that is not running
+stays paused when it is run.`,
+		Example: `  crawler pause
+  crawler pause --host '*.example.org' --why 'the owner asked'
+  crawler pause --host www.example.org --match '/calendar/'`,
 	})
 }
 
 // newResume returns the command that ends a pause.
 func newResume(s streams) *cobra.Command {
 	return newPausing(s, false, &cobra.Command{
-		Use:   "resume [--dir DIR | --redis URL --name NAME]",
+		Use:   "resume [--dir DIR | --redis URL --name NAME] [--host HOST] [--match RE] [--why TEXT]",
 		Short: "End a pause",
+		Long: `End the pause of the whole crawl or, with --host and --match, one that was made
+with the same flags. 'crawler status' lists the pauses. A host is then due when it
+was before.`,
 	})
 }
 
 func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	var crawl target
+	var f ruleOptions
 	cmd.Args = cobra.NoArgs
 	crawl.addTo(cmd)
+	f.addTo(cmd, false)
 	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
 		running := c.at.Redis != nil || c.Running(ctx) // a crawl in Redis can have workers elsewhere
+		if f.given() {
+			return f.pause(ctx, s, c, paused, running)
+		}
 		call := c.Pause
 		if !paused {
 			call = c.Resume

@@ -69,6 +69,9 @@ func layout(r report.Reading, width, height int) []line {
 	if len(r.FullHosts) > 0 {
 		lines = append(lines, wrap(cell{"--max-per-host is reached: " + ascii(r.FullHosts.String()), notice}, width)...)
 	}
+	if len(r.Pauses) > 0 {
+		lines = append(lines, wrap(cell{"paused: " + ascii(strings.Join(r.Pauses, "; ")), notice}, width)...)
+	}
 	for i := range r.Relays {
 		lines = append(lines, relayLines(&r.Relays[i], width)...)
 	}
@@ -141,10 +144,7 @@ func ascii(s string) string {
 }
 
 func limitCell(f report.Factor) cell {
-	if f.Limits() {
-		return cell{"limited by " + f.Words(), notice}
-	}
-	return cell{f.Words(), notice}
+	return cell{ascii(f.Line()), notice}
 }
 
 // flow distributes cells over lines. It breaks no cell, and cuts off the end of a cell

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -38,6 +39,9 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	}
 	if len(r.FullHosts) > 0 {
 		attrs = append(attrs, slog.String("full_hosts", r.FullHosts.String()))
+	}
+	if len(r.Pauses) > 0 {
+		attrs = append(attrs, slog.String("paused", ascii(strings.Join(r.Pauses, "; "))))
 	}
 	if len(r.Relays) > 0 {
 		var behind uint64

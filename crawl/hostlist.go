@@ -1,0 +1,176 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// HostQuery says which hosts Handle.Hosts returns.
+type HostQuery struct {
+	Host    string // only the host with this key; empty means all hosts
+	Trouble bool   // only hosts that fail, are blocked, or have the lease of a dead worker
+	Sort    string // one of report.HostSorts; empty means "queued"
+	Most    int    // hosts to return; 0 means 20, and the maximum is MaxHosts
+}
+
+// MaxHosts is the largest HostQuery.Most.
+const MaxHosts = 10_000
+
+// Hosts returns the state of hosts, and what was fetched from them, also of hosts that have no URLs left. It reads
+// the rows of all hosts, and holds the state of a few times HostQuery.Most of them in memory.
+func (h *Handle) Hosts(ctx context.Context, query HostQuery) (report.Hosts, error) {
+	return ask(ctx, h, verbHosts, query)
+}
+
+// hosts implements Handle.Hosts.
+func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Hosts, err error) {
+	if query.Sort == "" {
+		query.Sort = "queued"
+	}
+	if report.HostSorts[query.Sort] == nil {
+		return all, fmt.Errorf("crawl: hosts: no order is named %q", query.Sort)
+	}
+	most := min(max(query.Most, 0), MaxHosts)
+	if most == 0 {
+		most = 20
+	}
+	view := ses.newHostViews()
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: query.Host, Finished: true}, func(state frontier.HostState) bool {
+		host := view.of(&state)
+		if query.Trouble && !host.Trouble() {
+			return ctx.Err() == nil
+		}
+		all.Selected++
+		all.Waits.Add(&host)
+		if host.Uncounted {
+			all.Uncounted++
+		}
+		if all.Hosts = append(all.Hosts, host); len(all.Hosts) >= 2*most+100 {
+			report.SortHosts(all.Hosts, query.Sort)
+			all.Hosts = all.Hosts[:most]
+		}
+		return ctx.Err() == nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return all, err
+	}
+	all.Waits.Of = all.Waits.Hosts
+	report.SortHosts(all.Hosts, query.Sort)
+	all.Hosts = all.Hosts[:min(most, len(all.Hosts))]
+	for i := range all.Hosts {
+		if err := ses.addOldest(ctx, &all.Hosts[i]); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// addOldest adds the first URL in the queue of a host.
+func (ses *session) addOldest(ctx context.Context, host *report.Host) error {
+	if host.Queued <= host.Delayed {
+		return nil
+	}
+	return ses.engine.List(ctx, frontier.Queued, host.Host, func(item frontier.Item) bool {
+		host.OldestURL = item.URL
+		return false
+	})
+}
+
+// hostViews makes report.Hosts from the states in the store, all at one moment.
+type hostViews struct {
+	*session
+	now time.Time
+}
+
+func (ses *session) newHostViews() hostViews { return hostViews{ses, time.Now()} }
+
+// of returns a host without its oldest URL.
+func (v hostViews) of(state *frontier.HostState) report.Host {
+	policy := v.plan.policy.Load()
+	learnt, err := fetcher.ViewHost(state.Blob, state.Host, v.plan.userAgent(), policy, v.now)
+	if err != nil {
+		v.plan.Logger.Debug("host state unreadable", slog.String("host", state.Host), slog.Any("err", err))
+	}
+	n := &state.Counts
+	host := report.Host{
+		Host: state.Host, Queued: state.Queued, Delayed: state.Delayed, Leased: state.Leased,
+		Done: n.Done, Failed: n.Failed, Pages: n.Pages, Bytes: n.Bytes, Errors: n.Errors(), Causes: n.Causes, Uncounted: n.Missing,
+		Delay: human.Seconds(rounded(learnt.Delay)), DelayBy: learnt.DelayReason, Robots: learnt.Robots, Worker: state.Worker,
+	}
+	if e := learnt.LastError; e != nil {
+		host.LastError, host.LastErrorAt = e.Error, &e.Time
+	}
+	if n.Ago > 0 {
+		host.Finished = v.in(-n.Ago)
+	}
+	if state.Queued+state.Leased == 0 {
+		return host
+	}
+	if state.DueIn > 0 {
+		host.Next = v.in(state.DueIn)
+	}
+	switch waits := state.DueIn > 0; {
+	case state.Lost:
+		host.WaitsFor, host.Why = report.WaitLost, state.Worker
+		if state.EndsIn > 0 {
+			host.Next = v.in(state.EndsIn)
+		}
+	case policy.HostPaused(state.Host):
+		host.WaitsFor, host.Next = report.WaitPaused, nil
+	case learnt.Blocked && state.Leased == 0:
+		host.WaitsFor, host.Why = report.WaitBlocked, learnt.Cause
+	case state.Leased > 0:
+		host.WaitsFor, host.Why = report.WaitWorker, learnt.Cause
+	case waits && learnt.NoRobots:
+		host.WaitsFor, host.Why = report.WaitRobots, learnt.Robots
+	case waits && (learnt.Backoff != "" || learnt.Cause != ""):
+		host.WaitsFor, host.Why = report.WaitBackoff, learnt.Backoff
+		if learnt.Cause != "" {
+			host.Why = learnt.Cause
+		}
+	case waits:
+		host.WaitsFor = report.WaitDelay
+	case state.Queued == state.Delayed:
+		host.WaitsFor = report.WaitRetry
+	default:
+		host.WaitsFor = report.WaitDue
+	}
+	return host
+}
+
+func (v hostViews) in(d time.Duration) *time.Time {
+	at := v.now.Add(d).UTC().Truncate(time.Second)
+	return &at
+}
+
+// looked is how many hosts waits looks at.
+const looked = 1000
+
+// waits counts the hosts by what they wait for. In a crawl of many hosts it looks only at those that are due first.
+func (ses *session) waits(ctx context.Context, stats *frontier.Stats) (report.Waits, error) {
+	all, view := report.Waits{Of: stats.Hosts}, ses.newHostViews()
+	if stats.Hosts == 0 {
+		return all, nil
+	}
+	err := ses.engine.Hosts(ctx, frontier.HostQuery{First: looked}, func(state frontier.HostState) bool {
+		host := view.of(&state)
+		all.Add(&host)
+		return ctx.Err() == nil
+	})
+	if seen := all.Hosts; seen < looked { // the other hosts have only delayed items, or came or went meanwhile
+		all.AddRetries(stats.Hosts - min(seen, stats.Hosts))
+		all.Of = all.Hosts
+	}
+	all.Of = max(all.Of, all.Hosts)
+	return all, err
+}
