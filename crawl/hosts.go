@@ -37,7 +37,7 @@ func checkHosts(hosts []Host) error {
 func hostTable(hosts []Host) policy.Hosts {
 	rows := make([]policy.Override, len(hosts))
 	for i, h := range hosts {
-		row := policy.Override{Pattern: h.Pattern, Delay: h.Delay, Concurrency: h.Concurrency, MaxItems: h.Budget}
+		row := policy.Override{Pattern: h.Pattern, Delay: h.Delay, Concurrency: h.Concurrency, DomainRate: h.DomainRate, MaxItems: h.Budget}
 		if h.Robots != "" {
 			ignore := h.Robots == "ignore"
 			row.IgnoreRobots = &ignore

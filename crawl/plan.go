@@ -202,7 +202,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		polite.LatencyFactor = 0
 	}
 	p := &policy.Policy{
-		Rules: rulesOf(s), AllowSeries: compileAll(s.AllowSeries), Politeness: polite, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
+		Rules: rulesOf(s), AllowSeries: compileAll(s.AllowSeries), Politeness: polite, DomainRate: s.DomainRate, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),

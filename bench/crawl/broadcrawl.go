@@ -35,7 +35,7 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	args := []string{"crawl", "--dir", filepath.Join(temp, "bench.crawl"), "--admin", "127.0.0.1:0", "--log-level", "error",
-		"--delay", broadDelay.String(), "--concurrency", what.concurrency}
+		"--delay", broadDelay.String(), "--domain-rate", "0", "--concurrency", what.concurrency}
 	if site.CA != "" {
 		ca := filepath.Join(temp, "ca.pem")
 		if err := os.WriteFile(ca, []byte(site.CA), 0o600); err != nil {

@@ -97,7 +97,7 @@ func site(t *testing.T, hosts, pages int) (urls []string) {
 		}
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprintf(w, "<title>Page %s%s</title>", r.Host, r.URL.Path)
+			fmt.Fprintf(w, "<title>Page %s%s</title><p>%s</p>", r.Host, r.URL.Path, strings.Repeat("x", page+1)) // a text of its own
 			for _, name := range names {
 				for next := page + 1; next < min(page+3, pages); next++ {
 					fmt.Fprintf(w, "<a href=http://%s/%d>next</a>", name, next)

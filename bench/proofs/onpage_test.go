@@ -202,7 +202,7 @@ func TestOnPageProgram(t *testing.T) {
 		},
 	}
 	config.Settings = library.DefaultSettings()
-	config.Settings.Delay, config.Settings.AllowPrivate = 0, true
+	config.Settings.Delay, config.Settings.AllowPrivate, config.Settings.AllowSeries = 0, true, []string{"."} // the pages are equal
 	if err := library.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

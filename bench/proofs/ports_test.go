@@ -36,7 +36,7 @@ func TestPortsShort(t *testing.T) {
 	}
 	web := serveNamed(t, sized(400, 5000))
 	web.late = 300 * time.Millisecond
-	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--concurrency", "1000", "--dns", web.names.Addr,
+	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--domain-rate", "0", "--concurrency", "1000", "--dns", web.names.Addr,
 		"--allow-net", "127.0.0.1/32")
 	began := time.Now()
 	c.finish()

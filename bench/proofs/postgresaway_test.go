@@ -139,7 +139,7 @@ func TestPostgresAway(t *testing.T) {
 		}
 	})
 	flags := []string{"--scope", "any", "--connect-to", "*=" + web.addr, "--delay", ms(delay), "--partitions", "32",
-		"--urls", "100000", "--log-level", "warn", "--exact", "re=/leaf/"}
+		"--urls", "100000", "--log-level", "warn", "--exact", "re=/leaf/", "--allow-series", "."}
 	for host := range web.hosts {
 		flags = append(flags, fmt.Sprintf("http://host-%d.test/0", host))
 	}

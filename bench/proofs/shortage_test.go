@@ -44,7 +44,7 @@ func TestNamesShort(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			web := serveNamed(t, sized(400, 10_000))
-			c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--concurrency", "64", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32",
+			c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--domain-rate", "0", "--concurrency", "64", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32",
 				"--log-level", "info")
 			p := c.start()
 			if err := await(t.Context(), web.early); err != nil {
@@ -72,7 +72,7 @@ func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
 	web.names.Delay(100 * time.Millisecond)
-	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32")
+	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--domain-rate", "0", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32")
 	began := time.Now()
 	c.finish()
 	took := time.Since(began)
@@ -89,7 +89,7 @@ func TestDescriptorsShort(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(600, 10_000))
 	web.late = 300 * time.Millisecond
-	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32")
+	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--domain-rate", "0", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32")
 	p := command(t, "/bin/sh", slices.Concat([]string{"-c", `ulimit -n 160; exec "$0" "$@"`, c.bin, "crawl", "--dir", c.dir}, c.args)...)
 	if e := p.wait(); e.code != 0 {
 		t.Fatalf("exit code %d, want 0; stderr:\n%s", e.code, e.stderr)

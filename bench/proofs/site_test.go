@@ -149,7 +149,7 @@ func (s *site) pages() []pageRequest {
 
 // flags returns the flags that every crawl of this web needs.
 func (s *site) flags() []string {
-	return []string{"--scope", "any", "--connect-to", "*=" + s.addr}
+	return []string{"--scope", "any", "--domain-rate", "0", "--connect-to", "*=" + s.addr}
 }
 
 // formatCounts formats numbers with their names, sorted by name.

@@ -113,6 +113,9 @@ func (h *Host) String() string {
 	}
 	add(h.Delay > 0, "delay %v", h.Delay)
 	add(h.Concurrency > 0, "concurrency %d", h.Concurrency)
+	if h.DomainRate != nil {
+		add(true, "domain-rate %v", *h.DomainRate)
+	}
 	add(h.Budget > 0, "budget %d", h.Budget)
 	add(h.Robots != "", "robots %s", h.Robots)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
@@ -145,6 +148,12 @@ func (h *Host) Set(key, text string) (err error) {
 		if h.Concurrency, err = strconv.Atoi(text); err != nil || h.Concurrency < 1 || h.Concurrency > MaxHostConcurrency {
 			return fmt.Errorf("concurrency is %q, want 1 to %d", text, MaxHostConcurrency)
 		}
+	case "domain-rate":
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(rate >= 0 && rate <= 1e6) {
+			return fmt.Errorf("domain-rate is %q, want requests per second, or 0 for no limit", text)
+		}
+		h.DomainRate = &rate
 	case "budget":
 		var n human.Count
 		if err := n.Set(text); err != nil {
@@ -156,7 +165,7 @@ func (h *Host) Set(key, text string) (err error) {
 			return fmt.Errorf("robots is %q, want obey or ignore", h.Robots)
 		}
 	default:
-		return fmt.Errorf("unknown key %q, want delay, concurrency, budget, headers or robots", key)
+		return fmt.Errorf("unknown key %q, want delay, concurrency, domain-rate, budget, headers or robots", key)
 	}
 	return nil
 }

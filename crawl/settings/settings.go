@@ -59,6 +59,7 @@ type Settings struct {
 	LatencyFactor   float64       // 0 means that the latency does not matter
 	HostConcurrency int
 	HostKey         string  // "host" or "domain"
+	DomainRate      float64 // requests per second to all hosts of a domain
 	Robots          string  // "obey" or "ignore"
 	Concurrency     int     // 0 means that the crawl finds the best number
 	Rate            float64 // requests per second
@@ -124,6 +125,7 @@ type Host struct {
 	Pattern     string            `json:"pattern"`
 	Delay       time.Duration     `json:"delay,omitempty"`       // 0 means Settings.Delay
 	Concurrency int               `json:"concurrency,omitempty"` // requests at once; 0 means Settings.HostConcurrency
+	DomainRate  *float64          `json:"domain_rate,omitempty"` // nil means Settings.DomainRate; 0 means no limit
 	Budget      uint64            `json:"budget,omitempty"`      // URLs queued at most; 0 means Settings.MaxPerHost
 	Robots      string            `json:"robots,omitempty"`      // "obey" or "ignore"; empty means Settings.Robots
 	Headers     map[string]string `json:"-"`                     // sent with each request; not stored

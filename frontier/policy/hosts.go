@@ -14,6 +14,7 @@ type Override struct {
 	Concurrency  int
 	MaxItems     uint64 // holds for hosts of seeds, too
 	IgnoreRobots *bool
+	DomainRate   *float64
 	Header       map[string][]string // added to Policy.Header, or in place of headers with the same name
 }
 
@@ -27,6 +28,9 @@ func (o *Override) apply(h *Host) {
 	}
 	if o.MaxItems > 0 {
 		h.MaxItems, h.UnlessSeed = o.MaxItems, false
+	}
+	if o.DomainRate != nil {
+		h.DomainRate = *o.DomainRate
 	}
 	if o.IgnoreRobots != nil {
 		h.IgnoreRobots = *o.IgnoreRobots

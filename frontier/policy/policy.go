@@ -42,7 +42,10 @@ type Policy struct {
 	// numbers, and say nothing new.
 	AllowSeries []*regexp.Regexp
 
-	Politeness      politeness.Policy
+	Politeness politeness.Policy
+	// DomainRate is the largest number of requests per second that a worker makes to all hosts of a site (canon.Site)
+	// together, or to one of them if its delay allows more; 0 means no limit.
+	DomainRate      float64
 	HostConcurrency int  // requests to one host at once; at least 1
 	IgnoreRobots    bool // robots.txt is not requested
 	Retries         int  // attempts after a failed first attempt
@@ -97,6 +100,9 @@ func (p *Policy) Validate() error {
 	if p.HostConcurrency < 1 {
 		errs = append(errs, fmt.Errorf("policy: HostConcurrency is %d, want 1 or more", p.HostConcurrency))
 	}
+	if !(p.DomainRate >= 0) {
+		errs = append(errs, fmt.Errorf("policy: DomainRate is %v, want 0 or more", p.DomainRate))
+	}
 	if p.Retries < 0 {
 		errs = append(errs, fmt.Errorf("policy: Retries is %d, want 0 or more", p.Retries))
 	}
@@ -106,6 +112,7 @@ func (p *Policy) Validate() error {
 // Host has the settings of one host key.
 type Host struct {
 	Politeness   politeness.Policy
+	DomainRate   float64             // see Policy.DomainRate
 	Concurrency  int                 // requests at once
 	IgnoreRobots bool                // robots.txt is not requested
 	Header       map[string][]string // sent with each request; see Policy.Header
@@ -121,7 +128,7 @@ type Host struct {
 func (p *Policy) Host(key string) Host {
 	plain, isCheck := frontier.Checked(key)
 	h := Host{
-		Politeness: p.Politeness, Concurrency: p.HostConcurrency, IgnoreRobots: p.IgnoreRobots, Header: p.Header,
+		Politeness: p.Politeness, DomainRate: p.DomainRate, Concurrency: p.HostConcurrency, IgnoreRobots: p.IgnoreRobots, Header: p.Header,
 		MaxItems: p.MaxPerHost, UnlessSeed: p.SeedsUnlimited,
 	}
 	if own := p.Hosts.Find(plain); own != nil {

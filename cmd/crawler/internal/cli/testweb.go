@@ -172,7 +172,7 @@ func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr 
 	if f.web.TLS {
 		more += " --ca " + shellQuote(f.ca)
 	}
-	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms%s --connect-to '*=%s' %s",
+	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms --domain-rate 0%s --connect-to '*=%s' %s",
 		program(), more, addr, strings.Join(web.Seeds(), " "))
 }
 
