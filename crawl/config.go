@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"io"
 	"log/slog"
+	"net/http"
 
 	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/events"
@@ -107,6 +108,10 @@ type Config struct {
 	// the run, Run delivers the remaining events for at most Settings.Grace. The caller must
 	// close the sink, but only after Crawl.Close.
 	Events *events.Config
+
+	// WrapTransport returns the RoundTripper that makes the requests of this process, for example to sign, trace or
+	// record them. It is optional, and the same as get.Config.Wrap: the address guard, the proxy and all limits hold.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 
 	Logger *slog.Logger // nil writes warnings and errors to stderr
 }

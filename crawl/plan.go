@@ -326,7 +326,7 @@ func (p *Plan) newClient() (err error) {
 		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: s.MinRate, MaxBodyBytes: s.MaxBody,
 		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS, Proxy: s.Proxy,
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
-		Capture: s.Save != "none",
+		Capture: s.Save != "none", Wrap: p.WrapTransport,
 	}
 	if c.Headers == nil {
 		c.Headers = make(http.Header)

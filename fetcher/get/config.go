@@ -88,6 +88,14 @@ type Config struct {
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy
 	// and Capture then have no effect.
 	Transport http.RoundTripper
+
+	// Wrap, unless nil, returns the RoundTripper that makes the requests. It is called once, with the RoundTripper
+	// that would make them otherwise, which applies the address guard, the ports, ConnectTo and Proxy to every request,
+	// also to a changed one. The limits hold for what Wrap returns. It receives requests as net/http makes them, with
+	// URL.Path and URL.RawQuery; a URL that it does not change is sent byte for byte. It is called for each request,
+	// those for robots.txt and each redirect included, by many goroutines at once, and must make at most one request.
+	// A request that it answers itself is not in Response.Wire, and its host's delay begins with the answer.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // withDefaults returns c with defaults in place of zero values, and an error that

@@ -57,6 +57,9 @@ func New(config Config) (*Client, error) {
 	if c.transport == nil {
 		c.transport, c.close = newTransport(config, c.dialer)
 	}
+	if config.Wrap != nil {
+		c.transport = wrapping{config.Wrap(unwrapping{c.transport, c.CheckPort})}
+	}
 	return c, nil
 }
 

@@ -107,6 +107,9 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Response, error) {
 	begin := time.Now()
 	answer, err := c.transport.RoundTrip(hr)
+	if err == nil && f.sentAt.Load() == nil { // Config.Wrap has answered
+		f.send(false)
+	}
 	f.headerCame()
 	if err != nil {
 		return nil, f.fault(hr.Context(), err)
