@@ -105,7 +105,7 @@ func (v hostViews) of(state *frontier.HostState) report.Host {
 	host := report.Host{
 		Host: state.Host, Queued: state.Queued, Delayed: state.Delayed, Leased: state.Leased,
 		Done: n.Done, Failed: n.Failed, Pages: n.Pages, Bytes: n.Bytes, Errors: n.Errors(), Causes: n.Causes, Uncounted: n.Missing,
-		Delay: human.Seconds(rounded(learnt.Delay)), DelayBy: learnt.DelayReason, Robots: learnt.Robots, Worker: state.Worker,
+		Delay: human.Seconds(rounded(learnt.Delay)), DelayBy: learnt.DelayReason, Robots: learnt.Robots, Worker: state.Worker, Traps: learnt.Traps,
 	}
 	if e := learnt.LastError; e != nil {
 		host.LastError, host.LastErrorAt = e.Error, &e.Time
@@ -138,6 +138,8 @@ func (v hostViews) of(state *frontier.HostState) report.Host {
 		if learnt.Cause != "" {
 			host.Why = learnt.Cause
 		}
+	case waits && learnt.Domain:
+		host.WaitsFor = report.WaitDomain
 	case waits:
 		host.WaitsFor = report.WaitDelay
 	case state.Queued == state.Delayed:

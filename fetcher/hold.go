@@ -33,8 +33,10 @@ type holding struct {
 	room   *gate         // visits not completed; at most the result of visitRoom
 
 	siteName string
-	share    float64       // requests per second of the site that the host may use; 0 means that it has none
-	crowded  time.Duration // the site has no place for the host, which is given back for this time; see sites
+	share    float64 // requests per second of the site that the host may use; 0 means that it has none
+
+	wasCrowded bool          // according to the blob
+	crowded    time.Duration // the site has no place for the host, which is given back for this time; see sites
 
 	// only the method run uses these fields, until closing is true
 	received int

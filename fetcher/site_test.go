@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 )
@@ -89,6 +90,36 @@ func TestDomainRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHostWaitsForItsDomain: the view of a host that was given back says that it waits for its domain.
+func TestHostWaitsForItsDomain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(nil))
+		cfg := w.config()
+		cfg.DomainRate = 1
+		worker := w.worker(cfg)
+		w.seed(worker, "http://a.own.test/", "http://b.own.test/")
+		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer stop()
+		if _, err := worker.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		waiting := 0
+		err := w.store.Hosts(t.Context(), frontier.HostQuery{}, func(state frontier.HostState) bool {
+			view, err := fetcher.ViewHost(state.Blob, state.Host, "crawler", &cfg.Policy, time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			if view.Domain {
+				waiting++
+			}
+			return true
+		})
+		if err != nil || waiting != 1 {
+			t.Errorf("%d hosts wait for their domain (%v), want 1", waiting, err)
+		}
+	})
 }
 
 // TestManyHostsWaitForTheirDomain: hosts that wait for their domain are tried again about as often as its rate says.

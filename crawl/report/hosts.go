@@ -45,6 +45,7 @@ type Host struct {
 	Why       string        `json:"why,omitempty"` // more about WaitsFor, in words
 	Next      *time.Time    `json:"next_request,omitempty"`
 	Robots    string        `json:"robots,omitempty"`
+	Traps     []string      `json:"traps,omitempty"`      // series of its URLs that say nothing new, # for each number
 	OldestURL string        `json:"oldest_url,omitempty"` // the first one in the queue, if it is not delayed
 	Finished  *time.Time    `json:"last_finished,omitempty"`
 	Worker    string        `json:"worker,omitempty"` // that has leased the host, of a crawl in Redis
@@ -144,6 +145,9 @@ func (h *Host) WriteText(w io.Writer) error {
 		fact(&b, "next", clock(*h.Next))
 	}
 	fact(&b, "robots.txt", human.Printable(h.Robots))
+	for _, pattern := range h.Traps {
+		fact(&b, "trap", human.Printable(pattern)+" says nothing new (--allow-series)")
+	}
 	fact(&b, "oldest URL", human.Printable(h.OldestURL))
 	if h.Finished != nil {
 		fact(&b, "finished", "the last URL at "+clock(*h.Finished))
@@ -176,6 +180,7 @@ type Wait string
 const (
 	WaitWorker  Wait = "worker"      // none: a worker has leased it
 	WaitDelay   Wait = "delay"       // the time of its next request
+	WaitDomain  Wait = "domain"      // enough hosts of its domain are being crawled
 	WaitDue     Wait = "free_worker" // it is due, and no worker has leased it yet
 	WaitRetry   Wait = "retry"       // all its URLs wait for another attempt
 	WaitBackoff Wait = "backoff"     // after failures of the host
@@ -192,6 +197,7 @@ var waits = []struct {
 }{
 	{WaitWorker, "is being crawled", "are being crawled"},
 	{WaitDelay, "waits for its delay", "wait for their delay"},
+	{WaitDomain, "waits for its domain", "wait for their domain"},
 	{WaitBackoff, "is backing off", "are backing off"},
 	{WaitBlocked, "is blocked", "are blocked"},
 	{WaitRobots, "waits for its robots.txt", "wait for their robots.txt"},

@@ -336,6 +336,8 @@ func (f Factor) hostWords() string {
 	switch {
 	case most == WaitPaused:
 		hint = "crawler resume --host HOST"
+	case most == WaitDomain:
+		hint = "crawler set domain-rate=N"
 	case most != "":
 	case g.Worker.Slots > 0:
 		return ""

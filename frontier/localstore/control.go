@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
@@ -40,6 +41,7 @@ func (s *Store) Retry(ctx context.Context, of frontier.Failures) (int, error) {
 		if err != nil {
 			return total, err
 		}
+		crash.Point("requeued")
 		if total += n; lower == nil {
 			return total, nil
 		}

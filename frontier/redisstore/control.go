@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -169,6 +170,7 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 		of = append(of, h)
 	}
 	r.runAll(ctx, calls)
+	crash.Point("requeued")
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)

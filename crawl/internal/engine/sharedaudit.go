@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -107,7 +108,18 @@ func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 		if err != nil {
 			return err
 		}
-		if item.Class != frontier.Bulk {
+		if item.Class == frontier.Bulk {
+			continue
+		}
+		ahead := false // Postgres learns of a round that a retry has begun when the item ends
+		if item.Round > 0 {
+			key, err := e.exact.Lookup(ctx, item.Fingerprint)
+			if err != nil {
+				return err
+			}
+			ahead = (key.State == exact.Done || key.State == exact.Failed) && key.Round < item.Round
+		}
+		if !ahead {
 			waits++
 		}
 	}
