@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -47,8 +48,12 @@ func ParseTarget(text string) (Target, error) {
 		default:
 			err = fmt.Errorf("want host=PATTERN, class=CLASS, depth=N.. or match=RE, got %q", name)
 		}
-		if err == nil && value == "" {
+		switch {
+		case err != nil:
+		case value == "":
 			err = fmt.Errorf("%s is empty", name)
+		case name != "match" && strings.ContainsFunc(value, unicode.IsControl):
+			err = fmt.Errorf("%s has a control character", name)
 		}
 		if err != nil {
 			return Target{}, err

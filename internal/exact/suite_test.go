@@ -71,7 +71,7 @@ func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) fr
 	set := exact.NewBreaker(exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: windows}), 0)
 	output := exact.NewOutput(exact.OutputConfig{Set: set, Files: opt.Output})
 	return frontiertest.NewMemory(frontiertest.MemoryConfig{
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output,
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, Now: opt.Now, Output: output, Policy: opt.Policy.Load,
 		Exact: &exact.Client{Set: set, Rules: mustRules(t, "all"), End: output.End, Now: opt.Now},
 	})
 }

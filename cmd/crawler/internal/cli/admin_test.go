@@ -112,6 +112,12 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	for cause, n := range st.Stats.Causes {
 		want[fmt.Sprintf("crawler_errors_total{cause=%q}", cause)] = float64(n)
 	}
+	for name := range got {
+		if strings.HasPrefix(name, "crawler_hosts_waiting{") || strings.HasPrefix(name, "crawler_limited_by{") {
+			want[name] = 0
+		}
+	}
+	want[`crawler_limited_by{kind="seeds"}`], want["crawler_pause_rules"] = 1, 0
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if value, known := want[name]; !strings.HasPrefix(name, "crawler_build{") && (!known || value != got[name]) {
 			t.Errorf("%s is %g, want %g (is a known metric: %t)", name, got[name], value, known)

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // newHosts returns the command that lists the hosts of a crawl.
@@ -49,6 +50,10 @@ first), oldest (hosts with URLs of which nothing was finished for longest).`,
 	flags.BoolVar(&query.Trouble, "trouble", false, "only hosts that fail, are blocked, or have the lease of a dead worker")
 	restrict.Number(flags, &query.Most, "top", 20, "list `N` hosts", 1, crawl.MaxHosts, "a whole number from 1 to 10000")
 	flags.StringVar(&query.Host, "host", "", "only this `HOST`")
+	checkText(flags, "host", "a host key", func(text string) error {
+		_, err := policy.ParseTarget("host=" + text)
+		return err
+	})
 	flags.BoolVar(&asJSON, "json", false, "print a line of JSON for each host")
 	cmd.RunE = at.run(func(ctx context.Context, c *attached) error {
 		hosts, err := c.Hosts(ctx, query)

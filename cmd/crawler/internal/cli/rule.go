@@ -30,6 +30,14 @@ func (f *ruleOptions) addTo(cmd *cobra.Command, all bool) {
 		flags.StringVar(&f.class, "class", "", "only URLs of this `CLASS`: bulk, or the name of an exact class")
 		flags.StringVar(&f.depth, "depth", "", "only URLs so many links away from a seed: `N..` means N or more")
 	}
+	for name, want := range map[string]string{"host": "a host key, in which * stands for any characters", "match": "a regular expression", "depth": "N.. with an N of 1 or more"} {
+		if flags.Lookup(name) != nil {
+			checkText(flags, name, want, func(text string) error {
+				_, err := policy.ParseTarget(name + "=" + text)
+				return err
+			})
+		}
+	}
 	checkText(flags, "why", "a line of text", func(text string) error {
 		if strings.ContainsFunc(text, unicode.IsControl) {
 			return errors.New("not a line")

@@ -185,8 +185,8 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 				}
 			}
 			s := sampleOf(t, dir)
-			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.Worker.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
-				t.Errorf("the limit of the crawl is %q, want the back-off of 2 hosts", words)
+			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.Worker.BackingOff == 2 && !strings.Contains(words, "2 hosts wait ") {
+				t.Errorf("the limit of the crawl is %q, want that 2 hosts wait", words)
 			}
 			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {
 				t.Fatalf("stop fails: %s", more)
@@ -265,7 +265,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 			t.Fatalf("%s: exit code %d: %s", step.command, code, more)
 		}
 		errs.await(t, step.log)
-		if words := limited(); strings.Contains(words, "limited_by=paused") != step.paused {
+		if words := limited(); strings.Contains(words, `limited_by="paused`) != step.paused {
 			t.Errorf("after %s: status --watch prints %q, want limited_by=paused: %t", step.command, words, step.paused)
 		}
 	}
