@@ -254,23 +254,46 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 // open opens the closed file with this number. If there is none, it opens the active
 // file, which gets this number when it is closed. It returns nil if neither exists. It
 // tries the names in the order in which a file gets them, because the file may be closed
-// or packed at this moment.
+// or packed at this moment. If another file is the active one afterwards, it tries again: after a
+// crash, a closed file can become the active one again.
 func (r Reader) open(number int) (*source, error) {
-	active, err := r.openFile(r.Series.active(), number)
-	if err != nil {
-		return nil, err
-	}
-	for _, suffix := range []string{"", zstdSuffix} {
-		f, err := r.openFile(r.Series.closed(number)+suffix, number)
-		if f == nil && err == nil {
-			continue
+	for range 10 {
+		active, err := r.openFile(r.Series.active(), number)
+		if err != nil {
+			return nil, err
 		}
-		if active != nil {
-			_ = active.Close()
+		leave := func() {
+			if active != nil {
+				_ = active.Close() // it was not read
+			}
 		}
-		return f, err
+		for _, suffix := range []string{"", zstdSuffix} {
+			f, err := r.openFile(r.Series.closed(number)+suffix, number)
+			if f != nil || err != nil {
+				leave()
+				return f, err
+			}
+		}
+		if r.isActive(active) {
+			return active, nil
+		}
+		leave()
 	}
-	return active, nil
+	return nil, fmt.Errorf("record: %s is replaced again and again", r.path(r.Series.active()))
+}
+
+// isActive reports whether a source is the active file now. nil means that there was none.
+func (r Reader) isActive(f *source) bool {
+	now, err := os.Stat(r.path(r.Series.active()))
+	if f == nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	file, plain := f.ReadCloser.(*os.File)
+	if err != nil || !plain {
+		return false
+	}
+	opened, err := file.Stat()
+	return err == nil && os.SameFile(opened, now)
 }
 
 func (r Reader) path(name string) string { return filepath.Join(r.Dir, name) }

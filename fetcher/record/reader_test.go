@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -408,4 +409,51 @@ func FuzzJoinReferrers(f *testing.F) {
 			t.Fatalf("JoinReferrers left the files %v (%v)", left, err)
 		}
 	})
+}
+
+// TestOpenWhileRenamed opens a file again and again while it is closed and becomes the active one again, as after a crash.
+// It is never missing, and never another file.
+func TestOpenWhileRenamed(t *testing.T) {
+	r := Reader{Dir: t.TempDir()}
+	active, closed := r.path(r.Series.active()), r.path(r.Series.closed(7))
+	write := func(name, content string) {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	write(active, "seventh")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			err := os.Rename(active, closed)
+			write(active, "eighth")
+			time.Sleep(time.Microsecond)
+			if err = errors.Join(err, os.Rename(closed, active)); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Microsecond)
+		}
+	}()
+	for range 3000 {
+		f, err := r.open(7)
+		if err != nil || f == nil {
+			t.Errorf("open returns %v, error %v, want a file", f, err)
+			break
+		}
+		content, err := io.ReadAll(f)
+		_ = f.Close()
+		if err != nil || string(content) != "seventh" {
+			t.Errorf("the file has %q, error %v, want that of file 7", content, err)
+			break
+		}
+	}
+	close(stop)
+	<-stopped
 }
