@@ -14,8 +14,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,10 +49,22 @@ type Config struct {
 	// SASL is how User logs in: "plain", which needs TLS, "scram-sha-256" or
 	// "scram-sha-512". Empty means "scram-sha-512".
 	SASL string
+	// Compression is the codec of batches: one of Codecs. Empty means "gzip", which the clients of all languages read
+	// without a further library.
+	Compression string
 	// Timeout limits the time of a transaction or, without transactions, the time until an
 	// acknowledgement. 0 means 30 s.
 	Timeout time.Duration
 }
+
+// codecs are the codecs of batches, by name.
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+// Codecs returns the names of the codecs, sorted.
+func Codecs() []string { return slices.Sorted(maps.Keys(codecs)) }
 
 // New returns a sink. It is an events.TransactionalSink if cfg has a TransactionalID. New
 // makes no connection. An error describes a fault of cfg.
@@ -93,9 +108,14 @@ func (c *cluster) options() error {
 			return fmt.Errorf("kafka: address of a broker: %w", err)
 		}
 	}
+	codec, known := codecs[cmp.Or(c.Compression, "gzip")]
+	if !known {
+		return fmt.Errorf("kafka: Compression is %q, want one of %s", c.Compression, strings.Join(Codecs(), ", "))
+	}
 	c.opt = []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...), kgo.ClientID("crawler-relay"), kgo.DefaultProduceTopic(c.Topic),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RetryBackoffFn(backoff), kgo.WithHooks(c),
+		kgo.ProducerBatchCompression(codec),
 	}
 	if c.TLS != nil {
 		c.opt = append(c.opt, kgo.DialTLSConfig(c.TLS))

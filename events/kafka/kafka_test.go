@@ -450,14 +450,41 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	user := url.UserPassword("relay", "s3cret")
 	for want, cfg := range map[string]kafka.Config{
-		"no broker is named": {},
-		"missing port":       {Brokers: []string{"127.0.0.1"}},
-		"SASL plain without": {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "plain"},
-		`SASL is unknown`:    {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "gssapi"},
-		"Timeout is -1s":     {Brokers: []string{"127.0.0.1:1"}, Timeout: -time.Second},
+		"no broker is named":                        {},
+		"missing port":                              {Brokers: []string{"127.0.0.1"}},
+		"SASL plain without":                        {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "plain"},
+		`SASL is unknown`:                           {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "gssapi"},
+		`want one of gzip, lz4, none, snappy, zstd`: {Brokers: []string{"127.0.0.1:1"}, Compression: "brotli"},
+		"Timeout is -1s":                            {Brokers: []string{"127.0.0.1:1"}, Timeout: -time.Second},
 	} {
 		if _, err := kafka.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("New: error %v, want one with %q and without the password", err, want)
+		}
+	}
+}
+
+// TestCompression: a consumer sees each batch with the codec that was asked for, and gzip by default.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]uint8{"": 1, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4} { // as in the protocol of Kafka
+		server := kfake.Start(t, kfake.Options{})
+		event := eventstest.Event(0, 1)
+		event.Data = json.RawMessage(`{"title":"` + strings.Repeat("a", 4000) + `"}`) // small batches are not compressed
+		for i, err := range open(t, kafka.Config{Brokers: []string{server.Addr()}, Create: true, Compression: name}).Send(t.Context(), []events.Event{event}) {
+			if err != nil {
+				t.Fatalf("%q: event %d: %v", name, i, err)
+			}
+		}
+		consumer, err := kgo.NewClient(kgo.SeedBrokers(server.Addr()), kgo.ConsumeTopics("crawler"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		records := consumer.PollFetches(ctx).Records()
+		cancel()
+		consumer.Close()
+		if len(records) != 1 || records[0].Attrs.CompressionType() != want {
+			t.Errorf("%q: %d records, want one with the codec %d: %+v", name, len(records), want, records)
 		}
 	}
 }

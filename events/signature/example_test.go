@@ -13,14 +13,18 @@ import (
 
 // A receiver of webhooks reads the body and verifies it before it uses the event.
 func ExampleVerify() {
-	secret := []byte("what the relay and this program share")
+	secrets, err := signature.ParseSecrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") // the relay has the same
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}
-		if err := signature.Verify(r.Header, secret, time.Now(), body); err != nil {
+		if err := signature.Verify(r.Header, secrets[0], time.Now(), body); err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
@@ -30,7 +34,7 @@ func ExampleVerify() {
 	for _, forged := range []bool{false, true} {
 		const body = `{"specversion":"1.0"}`
 		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-		signature.Sign(request.Header, secret, "5f3a-0", time.Now(), []byte(body))
+		signature.Sign(request.Header, secrets, "5f3a-0", time.Now(), []byte(body))
 		if forged {
 			request.Body = io.NopCloser(strings.NewReader(`{"specversion":"9.9"}`))
 		}

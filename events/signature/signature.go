@@ -2,7 +2,8 @@
 // (https://www.standardwebhooks.com) describes: HMAC-SHA-256 over the id, the time
 // and the body.
 //
-// It does no I/O and reads no clock. Sender and receiver share one secret.
+// It does no I/O and reads no clock. Sender and receiver share one secret, whose text ParseSecrets decodes as the
+// libraries of Standard Webhooks do.
 package signature
 
 import (
@@ -35,12 +36,36 @@ var ErrInvalid = errors.New("signature: the request is not signed with this secr
 // ErrAge reports a valid signature whose time is more than MaxAge in the past or future.
 var ErrAge = errors.New("signature: the request's time is more than 5 minutes from now")
 
-// Sign sets the headers of a request with this body.
-func Sign(header http.Header, secret []byte, id string, at time.Time, body []byte) {
+// ErrSecret reports a text that is no secret.
+var ErrSecret = errors.New("signature: a secret is the base64 form of 24 to 64 random bytes, with or without whsec_ before it, as 'head -c 32 /dev/urandom | base64' makes it")
+
+// ParseSecrets returns the secrets in a text, which white space separates: one or more. The text of a secret is base64
+// of 24 to 64 bytes, with or without padding, and with or without the prefix "whsec_". The error is ErrSecret.
+func ParseSecrets(text string) (secrets [][]byte, err error) {
+	for field := range strings.FieldsSeq(text) {
+		secret, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimPrefix(field, "whsec_"), "="))
+		if err != nil || len(secret) < 24 || len(secret) > 64 {
+			return nil, ErrSecret
+		}
+		secrets = append(secrets, secret)
+	}
+	if len(secrets) == 0 {
+		return nil, ErrSecret
+	}
+	return secrets, nil
+}
+
+// Sign sets the headers of a request with this body. It signs with each of the secrets, so that a receiver can have
+// any of them, for example while a secret is changed.
+func Sign(header http.Header, secrets [][]byte, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set(HeaderID, id)
 	header.Set(HeaderTimestamp, timestamp)
-	header.Set(HeaderSignature, "v1,"+base64.StdEncoding.EncodeToString(sum(secret, id, timestamp, body)))
+	var all []string
+	for _, secret := range secrets {
+		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(sum(secret, id, timestamp, body)))
+	}
+	header.Set(HeaderSignature, strings.Join(all, " "))
 }
 
 // Verify reports whether a request with this header and body was signed with

@@ -27,13 +27,14 @@ import (
 // sinks except "-".
 type Config struct {
 	Stdout          io.Writer     // "-": the writer; required
-	Secret          []byte        // webhook: signs requests
+	Secrets         [][]byte      // webhook: sign requests
 	Batch           bool          // webhook: many events in a request
 	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), in addition to the system's
 	Create          bool          // NATS, Kafka: create the stream or topic if it is missing
 	Window          time.Duration // NATS: the duplicate window of a created stream; 0 means 1 h
 	CredentialsFile string        // NATS: the user's token and key
 	TransactionalID string        // Kafka: commit the cursor with the events
+	Compression     string        // Kafka: the codec, one of kafka.Codecs; empty means gzip
 	Timeout         time.Duration // webhook, NATS, Kafka: longest time until an acknowledgement; 0 means 30 s
 }
 
@@ -72,7 +73,7 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 		}
 		return jsonl.New(cfg.Stdout), nil
 	case "https", "http":
-		return webhook.New(webhook.Config{URL: sinkURL, Secret: cfg.Secret, Batch: cfg.Batch, Timeout: cfg.Timeout, TLS: trust})
+		return webhook.New(webhook.Config{URL: sinkURL, Secrets: cfg.Secrets, Batch: cfg.Batch, Timeout: cfg.Timeout, TLS: trust})
 	case "nats", "tls":
 		at, err := parse(rest, "4222")
 		if err != nil {
@@ -96,7 +97,7 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 		}
 		return kafka.New(kafka.Config{
 			Brokers: at.hosts, User: at.user, SASL: sasl, Topic: at.path, Create: cfg.Create,
-			TransactionalID: cfg.TransactionalID, TLS: tlsConfig(scheme == "kafka+tls", trust), Timeout: cfg.Timeout,
+			TransactionalID: cfg.TransactionalID, Compression: cfg.Compression, TLS: tlsConfig(scheme == "kafka+tls", trust), Timeout: cfg.Timeout,
 		})
 	}
 }
@@ -122,13 +123,14 @@ func (c Config) check(scheme string) error {
 		set     bool
 		schemes string // of the sinks that have the setting
 	}{
-		{"secret for signatures", len(c.Secret) > 0, "https http"},
+		{"secret for signatures", len(c.Secrets) > 0, "https http"},
 		{"batches", c.Batch, "https http"},
 		{"certificates", c.CAFile != "", "https tls kafka+tls"},
 		{"request to make it", c.Create, "nats tls kafka kafka+tls"},
 		{"duplicate window", c.Window != 0, "nats tls"},
 		{"credentials file", c.CredentialsFile != "", "nats tls"},
 		{"transactional id", c.TransactionalID != "", "kafka kafka+tls"},
+		{"compression", c.Compression != "", "kafka kafka+tls"},
 		{"timeout", c.Timeout != 0, "https http nats tls kafka kafka+tls"},
 	} {
 		if setting.set && !slices.Contains(strings.Fields(setting.schemes), scheme) {

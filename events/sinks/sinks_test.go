@@ -21,7 +21,7 @@ func TestOpen(t *testing.T) {
 		cfg  sinks.Config
 		want string // part of the error; empty means no error
 	}{
-		{to: "https://hooks.example.org/x?token=s3cret", cfg: sinks.Config{Secret: []byte("x"), Batch: true, Timeout: time.Second}},
+		{to: "https://hooks.example.org/x?token=s3cret", cfg: sinks.Config{Secrets: [][]byte{[]byte("x")}, Batch: true, Timeout: time.Second}},
 		{to: "http://127.0.0.1:1/x"},
 		{to: "http://hooks.example.org/s3cret", want: "readable by others"},
 		{to: "nats://127.0.0.1:1,127.0.0.1:2/stream", cfg: sinks.Config{Create: true, Window: time.Hour}},
@@ -37,7 +37,7 @@ func TestOpen(t *testing.T) {
 		{to: "kafka://u:s3cret@127.0.0.1/topic?sasl=plain", want: "without TLS"},
 		{to: "kafka://127.0.0.1/topic?acks=0", want: "no option but sasl"},
 		{to: "-", want: "no standard output"},
-		{to: "-", cfg: sinks.Config{Secret: []byte("x")}, want: "standard output takes no secret for signatures"},
+		{to: "-", cfg: sinks.Config{Secrets: [][]byte{[]byte("x")}}, want: "standard output takes no secret for signatures"},
 		{to: "nats://127.0.0.1:1", cfg: sinks.Config{TransactionalID: "x"}, want: "a sink of nats:// takes no transactional id"},
 		{to: "kafka://127.0.0.1:1", cfg: sinks.Config{Batch: true}, want: "takes no batches"},
 		{to: "nats://127.0.0.1:1", cfg: sinks.Config{CAFile: none}, want: "without TLS"},

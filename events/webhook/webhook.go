@@ -31,9 +31,8 @@ import (
 type Config struct {
 	// URL receives the requests. Its scheme is https, or http for a loopback address.
 	URL string
-	// Secret signs each request (package signature). Empty means that requests are not
-	// signed.
-	Secret []byte
+	// Secrets sign each request (see signature.Sign and signature.ParseSecrets). None means that requests are not signed.
+	Secrets [][]byte
 	// Batch sends all events of one call of Send in one request, whose body is an array
 	// of events (application/cloudevents-batch+json). If Batch is false, each request has
 	// one event (application/cloudevents+json), and the event's id in the header
@@ -172,8 +171,8 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	if !s.cfg.Batch {
 		request.Header.Set("Idempotency-Key", id)
 	}
-	if len(s.cfg.Secret) > 0 {
-		signature.Sign(request.Header, s.cfg.Secret, id, time.Now(), body)
+	if len(s.cfg.Secrets) > 0 {
+		signature.Sign(request.Header, s.cfg.Secrets, id, time.Now(), body)
 	}
 	return request, nil
 }

@@ -91,7 +91,7 @@ func (re *receiver) received() []events.Event {
 
 func open(t *testing.T, cfg webhook.Config) *webhook.Sink {
 	t.Helper()
-	cfg.Secret = secret
+	cfg.Secrets = [][]byte{secret}
 	sink, err := webhook.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func TestGuide(t *testing.T) {
 	dir := t.TempDir()
 	main, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
 	must(t, os.WriteFile(main, []byte("package main"+strings.ReplaceAll(program, "127.0.0.1:8080", b.address)), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "secret"), append(secret, '\n'), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "secret"), base64.StdEncoding.AppendEncode(nil, secret), 0o600))
 	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, main).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}

@@ -26,7 +26,7 @@ import (
 type Config struct {
 	Inbox *inbox.Inbox
 	// Secrets are the secrets for signatures. A request must be signed with one of them.
-	// Set two while the sender changes its secret.
+	// Set two while the sender changes its secret. signature.ParseSecrets makes them from their text.
 	Secrets [][]byte
 	// Unsigned accepts requests without a check of their signature. It is for handlers
 	// behind a proxy that checks the sender. Secrets must then be empty.

@@ -23,7 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
-var secret = []byte("secret")
+var secret = []byte("a secret of thirty-two bytes....")
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
 
@@ -125,7 +125,7 @@ func signed(t *testing.T, url string, body []byte) *http.Request {
 		t.Error(err)
 	}
 	request.Header.Set("Content-Type", "application/cloudevents+json")
-	signature.Sign(request.Header, secret, "k", time.Now(), body)
+	signature.Sign(request.Header, [][]byte{secret}, "k", time.Now(), body)
 	return request
 }
 
@@ -170,16 +170,16 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 		{"its repeat", document("a"), nil, 200, map[string]int{"urn:test a": 1}},
 		{"no signature", document("b"), func(r *http.Request) { r.Header.Del(signature.HeaderSignature) }, 401, nil},
 		{"another secret", document("b"), func(r *http.Request) {
-			signature.Sign(r.Header, []byte("other"), "b", time.Now(), document("b"))
+			signature.Sign(r.Header, [][]byte{[]byte("other")}, "b", time.Now(), document("b"))
 		}, 401, nil},
 		{"the old secret", document("b"), func(r *http.Request) {
-			signature.Sign(r.Header, []byte("old"), "b", time.Now(), document("b"))
+			signature.Sign(r.Header, [][]byte{[]byte("old")}, "b", time.Now(), document("b"))
 		}, 200, map[string]int{"urn:test b": 1}},
 		{"a replay", document("c"), func(r *http.Request) {
-			signature.Sign(r.Header, secret, "c", time.Now().Add(-time.Hour), document("c"))
+			signature.Sign(r.Header, [][]byte{secret}, "c", time.Now().Add(-time.Hour), document("c"))
 		}, 401, nil},
 		{"another body", document("c"), func(r *http.Request) {
-			signature.Sign(r.Header, secret, "c", time.Now(), document("d"))
+			signature.Sign(r.Header, [][]byte{secret}, "c", time.Now(), document("d"))
 		}, 401, nil},
 		{"GET", nil, func(r *http.Request) { r.Method = http.MethodGet }, 405, nil},
 		{"too large", document(strings.Repeat("x", 1000)), nil, 413, nil},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/filter"
+	"github.com/bloomfrontier/crawler/events/kafka"
+	"github.com/bloomfrontier/crawler/events/signature"
 	"github.com/bloomfrontier/crawler/events/sinks"
 	"github.com/bloomfrontier/crawler/internal/name"
 )
@@ -86,7 +89,7 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	}
 	flags.StringVar(&f.to, f.name("to"), "", help)
 	restrict.Check(flags, f.name("to"), checkSink)
-	flags.StringVar(&f.secret, f.name("webhook-secret-file"), "", "sign requests of a webhook with the secret in `FILE`")
+	flags.StringVar(&f.secret, f.name("webhook-secret-file"), "", "sign requests of a webhook with the secret in `FILE`, or with each of several (base64 of 24 to 64 bytes)")
 	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send many events to a webhook in one request")
 	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
 	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
@@ -95,6 +98,13 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 			return errors.New("not an id")
+		}
+		return nil
+	})
+	flags.StringVar(&f.sink.Compression, f.name("compression"), "", "`CODEC` of batches for Kafka: "+strings.Join(kafka.Codecs(), ", ")+" (default gzip)")
+	checkText(flags, f.name("compression"), "one of "+strings.Join(kafka.Codecs(), ", "), func(text string) error {
+		if !slices.Contains(kafka.Codecs(), text) {
+			return errors.New("no codec")
 		}
 		return nil
 	})
@@ -159,7 +169,12 @@ func (f *eventFlags) open(ctx context.Context, stdout io.Writer) (events.Sink, e
 		return nil, usage(err)
 	}
 	config := f.sink
-	config.Stdout, config.Secret = stdout, []byte(secret)
+	config.Stdout = stdout
+	if f.secret != "" {
+		if config.Secrets, err = signature.ParseSecrets(secret); err != nil {
+			return nil, usage(fmt.Errorf("--%s %s: %w", f.name("webhook-secret-file"), f.secret, err))
+		}
+	}
 	sink, err := sinks.Open(ctx, f.to, config)
 	if err != nil {
 		return nil, usage(fmt.Errorf("--%s: %w", f.name("to"), err))
