@@ -214,6 +214,7 @@ func (s *stateSums) note(worker string, state events.State) {
 	}
 	for _, of := range s.states {
 		sum.Delivered += of.Delivered
+		sum.Duplicates = max(sum.Duplicates, of.Duplicates) // all relays of the process have one sink
 		sum.Dead += of.Dead
 		sum.Lag.Events += of.Lag.Events
 		sum.Lag.Bytes += of.Lag.Bytes

@@ -289,7 +289,12 @@ func (d *delivery) settle(s sent) {
 			d.nextSend = pause
 		}
 	}
-	d.updateState(func(s *State) { s.Delivered += delivered })
+	d.updateState(func(s *State) {
+		s.Delivered += delivered
+		if sink, counts := d.Sink.(DuplicatesSink); counts {
+			s.Duplicates = sink.Duplicates()
+		}
+	})
 }
 
 // moreAway returns a or b, whichever asks for the longer pause. The error a can be nil.

@@ -53,7 +53,9 @@ type State struct {
 	Cursor    Cursor `json:"cursor"`
 	Lag       Lag    `json:"lag"`
 	Delivered uint64 `json:"delivered"`      // events that were acknowledged in this run
-	Dead      uint64 `json:"dead"`           // dead letters of all runs
+	// Duplicates is the part of Delivered that the receiver had already, and did not store again: see DuplicatesSink.
+	Duplicates uint64 `json:"duplicates,omitempty"`
+	Dead       uint64 `json:"dead"`           // dead letters of all runs
 	Away      string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 }
 

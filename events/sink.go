@@ -22,6 +22,14 @@ type Sink interface {
 	Close() error
 }
 
+// DuplicatesSink is a Sink whose receiver says which of the acknowledged events it had stored before, by their ids, and so
+// did not store again.
+type DuplicatesSink interface {
+	Sink
+	// Duplicates returns the number of these events since the sink was opened. It is safe for concurrent use.
+	Duplicates() uint64
+}
+
 // TransactionalSink commits events and the relay's cursor in one transaction. A relay
 // begins at the cursor of the sink, and not at the cursor of its Progress. Several relays
 // can use one sink at the same time, each with its own key.

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/nats-io/nats.go"
@@ -53,12 +54,14 @@ type Sink struct {
 	conn   *client.Conn
 	stream jetstream.JetStream
 
+	duplicates atomic.Uint64
+
 	mu     sync.Mutex
-	made   bool  // the stream exists
+	made   bool  // the stream exists, and keeps events
 	failed error // the error of the last attempt to connect
 }
 
-var _ events.Sink = (*Sink)(nil)
+var _ events.DuplicatesSink = (*Sink)(nil)
 
 var validStream = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
@@ -123,6 +126,10 @@ func (s *Sink) Close() error {
 	return nil
 }
 
+// Duplicates implements events.DuplicatesSink. The server compares the ids of events within the stream's duplicate window,
+// also with those of events that the stream has no more, after a purge, or because no consumer was interested in them.
+func (s *Sink) Duplicates() uint64 { return s.duplicates.Load() }
+
 // Send implements events.Sink.
 func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
 	if err := s.ensure(ctx); err != nil {
@@ -138,7 +145,10 @@ func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
 			continue
 		}
 		select {
-		case <-answer.Ok():
+		case ack := <-answer.Ok():
+			if ack.Duplicate {
+				s.duplicates.Add(1)
+			}
 		case err := <-answer.Err():
 			errs[i] = s.verdict(err)
 		case <-ctx.Done():
@@ -162,23 +172,40 @@ func (s *Sink) publish(e *events.Event) (jetstream.PubAckFuture, error) {
 }
 
 // ensure creates the stream once, if Config.Create is set. It returns an error while there
-// is no connection.
+// is no connection, and while the stream would keep no event.
 func (s *Sink) ensure(ctx context.Context) error {
 	if !s.conn.IsConnected() {
 		return s.disconnected()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.made || !s.cfg.Create {
+	if s.made {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
+	if !s.cfg.Create {
+		return s.checkInterest(ctx)
+	}
 	_, err := s.stream.CreateStream(ctx, jetstream.StreamConfig{
 		Name: s.cfg.Stream, Subjects: []string{s.cfg.Stream + ".>"}, Duplicates: s.cfg.Window,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return &events.AwayError{Err: fmt.Errorf("make stream %s: %w", s.cfg.Stream, err)}
+	}
+	return s.checkInterest(ctx)
+}
+
+// checkInterest returns an error if the stream acknowledges events and keeps none, because it keeps only those in which a
+// consumer is interested, and it has no consumer. Otherwise it sets made, unless the server does not say.
+func (s *Sink) checkInterest(ctx context.Context) error {
+	stream, err := s.stream.Stream(ctx, s.cfg.Stream)
+	if err != nil {
+		return nil // publishing says what is wrong, and the user may lack the right to ask
+	}
+	info := stream.CachedInfo()
+	if info.Config.Retention == jetstream.InterestPolicy && info.State.Consumers == 0 {
+		return &events.AwayError{Err: fmt.Errorf("stream %s keeps only events in which a consumer is interested, and it has no consumer: create one first", s.cfg.Stream)}
 	}
 	s.made = true
 	return nil

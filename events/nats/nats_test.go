@@ -166,6 +166,9 @@ func TestWindow(t *testing.T) {
 	long := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: "long", Create: true})
 	send(long)
 	send(long)
+	if n := long.Duplicates(); n != 1 {
+		t.Errorf("%d duplicates, want 1", n)
+	}
 	stream, err := js.Stream(t.Context(), "long")
 	if err != nil {
 		t.Fatal(err)
@@ -350,6 +353,33 @@ func TestNew(t *testing.T) {
 	} {
 		if _, err := nats.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// TestInterest: a stream that keeps only events in which a consumer is interested has no consumer. The sink is away until
+// there is one, and then the stream has the events.
+func TestInterest(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{})
+	js := streamClient(t, server)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "crawler", Subjects: []string{"crawler.>"}, Retention: jetstream.InterestPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, create := range []bool{false, true} {
+		e := []events.Event{eventstest.Event(0, 1)}
+		e[0].ID += fmt.Sprint(create)
+		sink := open(t, nats.Config{Servers: []string{server.Addr()}, Create: create})
+		expect(t, sink, e, "it has no consumer")
+		if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "reader", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, sink, e, "")
+		if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+			t.Errorf("the stream has %d events, error %v; want 1", info.State.Msgs, err)
+		}
+		if err := errors.Join(stream.DeleteConsumer(t.Context(), "reader"), stream.Purge(t.Context())); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (r *relaying) note(state events.State) {
 		return
 	}
 	r.logged = time.Now()
-	r.log.Info("delivering", slog.Uint64("delivered", state.Delivered), slog.Uint64("behind", state.Lag.Events),
+	r.log.Info("delivering", slog.Uint64("delivered", state.Delivered), slog.Uint64("duplicates", state.Duplicates), slog.Uint64("behind", state.Lag.Events),
 		slog.Uint64("behind_bytes", state.Lag.Bytes), slog.Uint64("dead", state.Dead))
 }
 
@@ -139,6 +139,10 @@ func (r *relaying) sumUp(name string) {
 	}
 	fmt.Fprintf(r.notices, "relay %s: %s delivered, %s behind, %s\n", name, human.Plural(r.state.Delivered, "event"),
 		behind, human.Plural(r.state.Dead, "dead letter"))
+	if n := r.state.Duplicates; n > 0 {
+		fmt.Fprintf(r.notices, "%s of them were duplicates: the stream knew their ids, and did not store them again. If it was purged, wait\n"+
+			"until its duplicate window is over, and deliver them with a relay of another name\n", human.Commas(n))
+	}
 	if r.state.Dead > 0 {
 		fmt.Fprintf(r.notices, "'%s --relay %s' lists what was refused\n", r.at.command("relay dead list"), name)
 	}
