@@ -52,11 +52,11 @@ type State struct {
 	Name      string `json:"name"`
 	Cursor    Cursor `json:"cursor"`
 	Lag       Lag    `json:"lag"`
-	Delivered uint64 `json:"delivered"`      // events that were acknowledged in this run
+	Delivered uint64 `json:"delivered"` // events that were acknowledged in this run
 	// Duplicates is the part of Delivered that the receiver had already, and did not store again: see DuplicatesSink.
 	Duplicates uint64 `json:"duplicates,omitempty"`
 	Dead       uint64 `json:"dead"`           // dead letters of all runs
-	Away      string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
+	Away       string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 }
 
 // CheckName returns an error if relay is not a valid name of a relay.
