@@ -198,6 +198,9 @@ func (m *Memory) wait(now time.Time) time.Duration {
 			sooner(later(l.expiryDue(), l.deadline))
 		}
 	}
+	if first.IsZero() && m.stats.Queued > 0 { // all of it is paused
+		return time.Minute
+	}
 	return max(first.Sub(now), 0)
 }
 
