@@ -95,7 +95,7 @@ func (ses *session) retry(ctx context.Context, q retryQuestion) (r Retried, err 
 
 // withdraw removes drop rules from the policy before dropped URLs are queued again.
 func (ses *session) withdraw(ctx context.Context, q retryQuestion, r *Retried) error {
-	newest, err := ses.engine.NewestVersion(ctx)
+	newest, err := ses.engine.LastVersion(ctx)
 	if err != nil {
 		return err
 	}

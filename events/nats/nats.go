@@ -171,6 +171,8 @@ func (s *Sink) publish(e *events.Event) (jetstream.PubAckFuture, error) {
 		jetstream.WithStallWait(s.cfg.Timeout))
 }
 
+const interestTime = 2 * time.Second
+
 // ensure creates the stream once, if Config.Create is set. It returns an error while there
 // is no connection, and while the stream would keep no event.
 func (s *Sink) ensure(ctx context.Context) error {
@@ -197,11 +199,15 @@ func (s *Sink) ensure(ctx context.Context) error {
 }
 
 // checkInterest returns an error if the stream acknowledges events and keeps none, because it keeps only those in which a
-// consumer is interested, and it has no consumer. Otherwise it sets made, unless the server does not say.
+// consumer is interested, and it has no consumer. Otherwise it sets made, also if the server does not say within
+// interestTime: publishing tells what is wrong, and a user without the right to ask gets no answer.
 func (s *Sink) checkInterest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, interestTime)
+	defer cancel()
 	stream, err := s.stream.Stream(ctx, s.cfg.Stream)
 	if err != nil {
-		return nil // publishing says what is wrong, and the user may lack the right to ask
+		s.made = true
+		return nil
 	}
 	info := stream.CachedInfo()
 	if info.Config.Retention == jetstream.InterestPolicy && info.State.Consumers == 0 {
