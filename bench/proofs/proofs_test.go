@@ -108,7 +108,8 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = filepath.Join(dir, "crawler")
-	cmd := exec.Command("go", "build", "-o", built, "github.com/bloomfrontier/crawler/cmd/crawler")
+	cmd := exec.Command("go", "build", "-o", built, "./cmd/crawler")
+	cmd.Dir = "../.." // the module of the program, which requires more than this one
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
