@@ -171,8 +171,8 @@ var (
 	otherSettings = misfortune{
 		name: "settings other than the stored ones", code: 2,
 		says: []string{
-			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
-			`leave them out`,
+			`has other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
+			`leave them out`, `set --dir .* max-depth=7 delay=3s`,
 		},
 		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
