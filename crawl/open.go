@@ -161,7 +161,7 @@ func openStored(ctx context.Context, l Location, place engine.Place, purpose eng
 	p := newPlan(Config{Dir: l.Dir, Redis: l.Redis, Postgres: l.Postgres, Anyway: true}, stored.Settings)
 	p.place, p.version = place, stored.Version
 	errs := slices.Concat(p.merge(own), p.parse())
-	p.Settings.Proxy, p.Settings.CAFile, p.Settings.AllowPrivate = "", "", true // no request is made
+	p.Settings.Proxy, p.Settings.ProxyHTTP, p.Settings.CAFile, p.Settings.AllowPrivate = "", "tunnel", "", true // no request is made
 	if purpose != engine.ToLook {
 		errs = append(errs, p.newClient())
 	}

@@ -324,7 +324,8 @@ func (p *Plan) newClient() (err error) {
 	c := get.Config{
 		UserAgent: p.userAgent(), Headers: s.Headers, Types: s.Types, RootCAs: p.RootCAs, InsecureHosts: hostForms(s.InsecureHosts),
 		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: s.MinRate, MaxBodyBytes: s.MaxBody,
-		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS, Proxy: s.Proxy,
+		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS,
+		Proxy: s.Proxy, ProxyAbsolute: s.ProxyHTTP == "absolute",
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
 		Capture: s.Save != "none", Wrap: p.WrapTransport,
 	}
@@ -335,6 +336,9 @@ func (p *Plan) newClient() (err error) {
 		if c.RootCAs, err = get.RootCAs(s.CAFile); err != nil {
 			return &settings.Error{Name: rootsSetting, Err: err}
 		}
+	}
+	if c.ProxyAbsolute && !strings.HasPrefix(strings.ToLower(s.Proxy), "http") {
+		return &settings.Error{Name: "proxy-http", Err: errors.New("absolute needs --proxy with the URL of an http or https proxy")}
 	}
 	if p.client, err = get.New(c); err != nil {
 		return err

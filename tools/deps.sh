@@ -19,6 +19,8 @@ needs=(
   "redis-server                         redis-server"
   "postgres                             postgresql"
   "nats-server                          nats-server"
+  "/usr/sbin/squid                      squid"       # proxies as shipped
+  "tinyproxy                            tinyproxy"
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
   "jq                                   jq"          # the guides look at records with it
 )
@@ -97,7 +99,7 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/git-doc/*' \
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/sqlite3/*' \
   "${packages[@]}" >/dev/null
-for server in redis-server nats-server; do
+for server in redis-server nats-server squid tinyproxy; do
   if [[ " ${packages[*]} " == *" $server "* ]] && command -v systemctl >/dev/null; then
     "${as_root[@]}" systemctl disable --quiet "$server"
   fi

@@ -193,6 +193,8 @@ var rows = []*Row{
 				return get.Config{Proxy: text}.Check()
 			})
 		}},
+	{"proxy-http", "", Requests, "tunnel", Run, Here, "how --proxy gets http requests: through a tunnel, or in absolute form, for proxies with tunnels to port 443 only",
+		func(s *Settings) Value { return oneOf(&s.ProxyHTTP, "tunnel", "absolute") }},
 	{"dns", "", Requests, "", Run, Here, "ask the name server at `ADDR[:PORT]`",
 		func(s *Settings) Value {
 			return words(&s.DNS, true, "an IP address, with or without a port, such as 127.0.0.53 or [::1]:53", func(text string) error {

@@ -58,8 +58,9 @@ type Fault struct {
 	// repeated for ever.
 	Stale bool
 	// Local reports that this machine could not make the request: its proxy or name
-	// server does not answer, or no descriptor or port is free. It says nothing about
-	// the URL or its host. The URL is tried again when the machine works again.
+	// server does not answer, the proxy refuses tunnels to every address, or no
+	// descriptor or port is free. It says nothing about the URL or its host. The URL is
+	// tried again when the machine works again.
 	Local bool
 	// Lasting reports that no request to the host can succeed before its name, port or certificate changes: a name
 	// server answered that the name has no address, the port does not speak TLS, or the certificate
@@ -76,6 +77,7 @@ func Classify(err error) Fault {
 	var fault *Error
 	var refused *AddressError
 	var port *PortError
+	var refusal *refusalError
 	switch {
 	case err == nil:
 		return Fault{}
@@ -83,7 +85,7 @@ func Classify(err error) Fault {
 		return Fault{Aborted: true}
 	case errors.Is(err, ErrStale):
 		return Fault{Outcome: frontier.Network, Retry: true, Stale: true}
-	case errors.As(err, &refused), errors.As(err, &port):
+	case errors.As(err, &refused), errors.As(err, &port), errors.As(err, &refusal) && refusal.others:
 		return Fault{Outcome: frontier.Address}
 	case errors.Is(err, ErrURL):
 		return Fault{Outcome: frontier.Network}
@@ -143,7 +145,8 @@ const (
 	CauseTimeout     = "timeout"
 	CauseReset       = "reset" // the connection ended before the answer, or within it
 	CauseTooLarge    = "too_large"
-	CauseNotHTTP     = "not_http" // what arrived is no answer of HTTP/1.1
+	CauseProxy       = "proxy_refused" // the proxy opens tunnels, but not to this address
+	CauseNotHTTP     = "not_http"      // what arrived is no answer of HTTP/1.1
 	CauseOther       = "other"
 )
 
@@ -154,7 +157,10 @@ func Cause(err error) string {
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	_, alert := errors.AsType[tls.AlertError](err)
 	_, length := errors.AsType[headerTooLong](err)
+	_, refusal := errors.AsType[*refusalError](err)
 	switch {
+	case refusal:
+		return CauseProxy
 	case name != nil && name.IsNotFound:
 		return CauseName
 	case errors.Is(err, resolve.ErrServer), name != nil:

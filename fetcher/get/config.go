@@ -75,6 +75,12 @@ type Config struct {
 	// the proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs too.
 	// The proxy itself may have a private address.
 	Proxy string
+	// ProxyAbsolute sends http requests to the proxy in absolute form instead of through a tunnel, for proxies that open
+	// tunnels to port 443 only. The Client still looks up and checks each name, but the proxy looks it up once more: a name
+	// that changes its address can lead the proxy, not the Client, to an address that the guard refuses. Hosts of ConnectTo
+	// and https URLs keep their tunnels. An answer that the proxy makes itself, except 407, counts as the host's, and
+	// Response.Wire has no Remote. It needs an http or https proxy.
+	ProxyAbsolute bool
 
 	MaxIdleConns        int           // idle connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost

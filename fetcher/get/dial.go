@@ -66,14 +66,22 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// dial connects to address, the host:port of a URL. The connection is a *gated.
-func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
+// dialPlain connects to address, the host:port of an http URL.
+func (d *dialer) dialPlain(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.dial(ctx, address, true)
+}
+
+// dial connects to address, the host:port of a URL. plain says that its scheme is http. The connection is a *gated.
+func (d *dialer) dial(ctx context.Context, address string, plain bool) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	if plain && d.isAbsolute(host) {
+		return d.toProxy(ctx, host)
+	}
 	ips, via := []netip.Addr(nil), &d.guarded
 	if rule, ok := ruleFor(d.rules, host); ok {
 		host, port = rule.Addr, rule.port(port)
@@ -89,7 +97,7 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: port %q", ErrURL, port)
 	}
-	conn, ip, err := d.toAny(ctx, ips, uint16(number), via)
+	conn, ip, err := d.toAny(ctx, ips, uint16(number), via, plain)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +105,8 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 }
 
 // dialTLS connects to address and makes a TLS handshake with its host.
-func (d *dialer) dialTLS(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
-	conn, err := d.dial(ctx, network, address)
+func (d *dialer) dialTLS(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
+	conn, err := d.dial(ctx, address, false)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +140,10 @@ func isInsecure(patterns []string, host string) bool {
 }
 
 // toAny connects to one of ips, which the caller has checked.
-func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *net.Dialer) (net.Conn, netip.Addr, error) {
+func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *net.Dialer, plain bool) (net.Conn, netip.Addr, error) {
 	return inTurn(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
 		if d.proxy != nil {
-			return d.proxy.connect(ctx, &d.open, netip.AddrPortFrom(ip, port))
+			return d.proxy.connect(ctx, &d.open, netip.AddrPortFrom(ip, port), plain)
 		}
 		return via.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
 	})

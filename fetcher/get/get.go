@@ -77,16 +77,16 @@ func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 // Close closes the connections that no request is using.
 func (c *Client) Close() { c.close() }
 
-// newTransport returns the transport for HTTP/1.1, which makes all connections through d. The proxy is part of d. It is not configured in net/http, because net/http
-// would send the names of hosts to the proxy.
+// newTransport returns the transport for HTTP/1.1, which makes all connections through d. The proxy is part of d. It is
+// not configured in net/http, because net/http would send the names of hosts to the proxy.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
 	secure := &tls.Config{
 		RootCAs: config.RootCAs, NextProtos: []string{"http/1.1"},
 		// Resumed sessions need no certificates and no verification.
 		ClientSessionCache: tls.NewLRUClientSessionCache(config.MaxIdleConns),
 	}
-	dialTLS := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return d.dialTLS(ctx, network, address, secure)
+	dialTLS := func(ctx context.Context, _, address string) (net.Conn, error) {
+		return d.dialTLS(ctx, address, secure)
 	}
 	mended := func(dial dialFunc) dialFunc {
 		if config.Capture {
@@ -101,7 +101,7 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		}
 	}
 	t := &http.Transport{
-		DialContext:            mended(d.dial),
+		DialContext:            mended(d.dialPlain),
 		DialTLSContext:         mended(dialTLS),
 		DisableCompression:     true, // bodies are decompressed under our own limits
 		MaxIdleConns:           config.MaxIdleConns,
@@ -110,6 +110,9 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		MaxResponseHeaderBytes: config.MaxHeaderBytes + 4<<10,                          // mending checks the limit; a mended status line can be longer
 		ReadBufferSize:         4 << 10,                                                // per connection, even if idle; longer reads bypass it
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2
+	}
+	if config.ProxyAbsolute {
+		return absolute{t, d}, t.CloseIdleConnections
 	}
 	return t, t.CloseIdleConnections
 }

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -25,6 +26,29 @@ var ErrProxy = errors.New("get: proxy")
 // which may contain a password.
 var errProxyURL = errors.New("Proxy, want http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT] (it is not shown, for it may hold a password)")
 
+// refusalError reports that the proxy refuses a tunnel, as its rules say. It says nothing about the host of the URL.
+type refusalError struct {
+	to     netip.AddrPort
+	answer string // of the proxy
+	plain  bool   // the tunnel was for http
+	others bool   // the proxy has just opened tunnels to the same port, so it refuses this address only
+}
+
+func (e *refusalError) Error() string {
+	text := fmt.Sprintf("it refuses a tunnel to %s (%s)", e.to, e.answer)
+	if e.plain && !e.others {
+		text += "; with --proxy-http absolute it gets http requests without a tunnel"
+	}
+	return text
+}
+
+// Is makes a refusal that is not about one address a fault of the proxy: it may have other rules tomorrow.
+func (e *refusalError) Is(target error) bool { return target == ErrProxy && !e.others }
+
+// grantTime is the time for which a proxy that opened a tunnel to a port is known to open tunnels to this port. A refusal
+// within it is about the address.
+const grantTime = time.Minute
+
 // maxConnectHeader bounds a proxy's answer to CONNECT.
 const maxConnectHeader = 16 << 10
 
@@ -35,18 +59,25 @@ type proxy struct {
 	socks     bool
 	user      *url.Userinfo // nil means none
 	plainAuth string        // the Proxy-Authorization header, if there is one
+	absolute  bool          // http requests are sent in absolute form, without a tunnel
+
+	mu      sync.Mutex
+	granted map[uint16]time.Time // by port: the last tunnel that was opened
 }
 
 // parseProxy parses Config.Proxy. It returns nil if Config.Proxy is empty.
 func parseProxy(config Config) (*proxy, error) {
 	if config.Proxy == "" {
+		if config.ProxyAbsolute {
+			return nil, errors.New("ProxyAbsolute without Proxy")
+		}
 		return nil, nil
 	}
 	u, err := url.Parse(config.Proxy)
 	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errProxyURL
 	}
-	p := &proxy{user: u.User}
+	p := &proxy{user: u.User, absolute: config.ProxyAbsolute, granted: map[uint16]time.Time{}}
 	port, ok := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
 	if !ok {
 		return nil, errProxyURL
@@ -63,6 +94,8 @@ func parseProxy(config Config) (*proxy, error) {
 	}
 	password, _ := u.User.Password()
 	switch p.socks = u.Scheme == "socks5"; {
+	case p.socks && p.absolute:
+		return nil, errors.New("ProxyAbsolute with a socks5 proxy, want an http or https proxy")
 	case p.socks && (len(u.User.Username()) > 255 || len(password) > 255):
 		return nil, errProxyURL // SOCKS sends their length as one byte
 	case u.Scheme == "https":
@@ -77,19 +110,11 @@ func parseProxy(config Config) (*proxy, error) {
 	return p, nil
 }
 
-// connect opens a connection through the proxy to an address.
-func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort) (net.Conn, error) {
-	conn, err := via.DialContext(ctx, "tcp", p.address)
+// connect opens a tunnel to an address. plain says that it is for http, not https.
+func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort, plain bool) (net.Conn, error) {
+	conn, err := p.dial(ctx, via)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
-	}
-	if p.tls != nil {
-		secure := tls.Client(conn, p.tls)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("%w %s: %w", ErrProxy, p.address, err)
-		}
-		conn = secure
+		return nil, err
 	}
 	// The calls below take no ctx. When ctx ends, a deadline in the past ends their reads
 	// and writes.
@@ -102,11 +127,45 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
+	p.note(err, to.Port(), plain)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("through proxy %s: %w", p.address, err)
 	}
 	return conn, nil
+}
+
+// dial opens a connection to the proxy itself.
+func (p *proxy) dial(ctx context.Context, via *net.Dialer) (net.Conn, error) {
+	conn, err := via.DialContext(ctx, "tcp", p.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	if p.tls == nil {
+		return conn, nil
+	}
+	secure := tls.Client(conn, p.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%w %s: %w", ErrProxy, p.address, err)
+	}
+	return secure, nil
+}
+
+// note notes that the proxy has opened a tunnel to a port, or what a refusal means.
+func (p *proxy) note(err error, port uint16, plain bool) {
+	refusal, refused := errors.AsType[*refusalError](err)
+	if err != nil && !refused {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.granted[port] = time.Now()
+		return
+	}
+	granted, ever := p.granted[port]
+	refusal.plain, refusal.others = plain, ever && time.Since(granted) < grantTime
 }
 
 // noReply returns the error for a proxy that does not say whether it opened a tunnel. A
@@ -136,12 +195,22 @@ func (p *proxy) httpConnect(conn net.Conn, to netip.AddrPort) error {
 	switch {
 	case answer.StatusCode == http.StatusProxyAuthRequired:
 		return fmt.Errorf("%w: it wants another user and password", ErrProxy)
+	case isRefusal(answer.StatusCode):
+		return &refusalError{to: to, answer: fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
 		return fmt.Errorf("CONNECT %s: %d %s", to, answer.StatusCode, http.StatusText(answer.StatusCode))
 	case from.Buffered() > 0:
 		return fmt.Errorf("%w: it sends before it is asked", ErrProxy)
 	}
 	return nil
+}
+
+// isRefusal reports whether a status of an answer to CONNECT is about the rules of the proxy. Squid and Apache refuse
+// ports and hosts by 403, and proxies without CONNECT answer 405 or 501; a login page is a redirect. The
+// other statuses of servers are about the host: 502, 503 and 504 (RFC 9110, 15.6), and 500, with which tinyproxy says that it
+// cannot connect.
+func isRefusal(status int) bool {
+	return status >= 300 && status <= 499 || status == http.StatusNotImplemented
 }
 
 // The parts of SOCKS version 5 (RFC 1928, 1929) that are used.
@@ -155,6 +224,7 @@ const (
 	socksName         = 3
 	socksIPv6         = 4
 	socksGeneralError = 1
+	socksNotAllowed   = 2
 )
 
 // socksReplies are the texts for the reply codes of a SOCKS server, from code 1.
@@ -185,6 +255,8 @@ func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
 	switch reason := int(reply[1]); {
 	case reply[0] != socksVersion:
 		return fmt.Errorf("%w: it speaks SOCKS %d", ErrProxy, reply[0])
+	case reason == socksNotAllowed:
+		return &refusalError{to: to, answer: "SOCKS: " + socksReplies[reason-1]}
 	case reason >= socksGeneralError && reason <= len(socksReplies):
 		return fmt.Errorf("SOCKS connect to %s: %s", to, socksReplies[reason-1])
 	case reason != 0 || !known:

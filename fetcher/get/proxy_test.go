@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // testProxy is a proxy on the loopback that notes the targets that it receives.
@@ -247,6 +248,15 @@ func TestProxyFaults(t *testing.T) {
 		"socks5, wrong password":    {"socks5://" + wrong("socks5"), proxyFault, false},
 		"http, host is not there":   {"http://" + right("http"), hostFault, false},
 		"socks5, host is not there": {"socks5://" + right("socks5"), hostFault, false},
+		"http, tunnel is refused":   {"http://" + says("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), proxyFault, false},
+		"http, no CONNECT":          {"http://" + says("HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n"), proxyFault, false},
+		"http, CONNECT not known":   {"http://" + says("HTTP/1.1 501 No\r\nContent-Length: 0\r\n\r\n"), proxyFault, false},
+		"http, too many requests":   {"http://" + says("HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n"), proxyFault, false},
+		"http, login page":          {"http://" + says("HTTP/1.1 302 Found\r\nLocation: http://login.test/\r\nContent-Length: 0\r\n\r\n"), proxyFault, false},
+		"http, 500":                 {"http://" + says("HTTP/1.1 500 Unable to connect\r\nContent-Length: 0\r\n\r\n"), hostFault, false},
+		"http, 503":                 {"http://" + says("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), hostFault, false},
+		"http, 504":                 {"http://" + says("HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n"), hostFault, false},
+		"socks5, not allowed":       {"socks5://" + rules(t), proxyFault, false},
 		"http, silent":              {"http://" + says(""), hostFault, true},
 		"socks5, silent":            {"socks5://" + says(""), proxyFault, true},
 		"http, speaks SSH":          {"http://" + says("SSH-2.0-x\r\n"), proxyFault, false},
@@ -280,6 +290,184 @@ func TestProxyFaults(t *testing.T) {
 				if strings.Contains(err.Error(), part) {
 					t.Errorf("%v shows %q", err, part)
 				}
+			}
+		})
+	}
+}
+
+// rules starts a SOCKS server whose rules allow no connection, and returns its address.
+func rules(t *testing.T) string {
+	return listen(t, nil, func(_ int, conn net.Conn) {
+		conn.Read(make([]byte, 3))
+		conn.Write([]byte{5, 0})
+		conn.Read(make([]byte, 10))
+		conn.Write([]byte{5, 2, 0, 1, 0, 0, 0, 0, 0, 0})
+	})
+}
+
+// TestProxyRefusesOne: while the proxy opens tunnels to a port, a refusal is about the address, and final.
+func TestProxyRefusesOne(t *testing.T) {
+	t.Parallel()
+	refuse := make(map[string]bool)
+	proxy := listen(t, nil, func(_ int, conn net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(conn))
+		switch {
+		case err != nil:
+		case refuse[r.Host]:
+			io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+		default:
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+			http.ReadRequest(bufio.NewReader(conn))
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\nx")
+		}
+	})
+	c := client(t, Config{Proxy: "http://" + proxy})
+	refuse["127.0.0.2:80"], refuse["127.0.0.2:81"] = true, true
+	ask := func(host string) error {
+		r, err := c.Get(t.Context(), Request{URL: "http://" + host})
+		if err == nil {
+			r.Release()
+		}
+		return err
+	}
+	if err := ask("127.0.0.2"); !Classify(err).Local || !strings.Contains(err.Error(), "--proxy-http absolute") {
+		t.Errorf("the first tunnel is refused: %v, %+v, want a fault of the proxy and the flag", err, Classify(err))
+	}
+	if err := ask("127.0.0.3"); err != nil {
+		t.Fatal(err)
+	}
+	err := ask("127.0.0.2")
+	if got, want := Classify(err), (Fault{Outcome: frontier.Address}); got != want || Cause(err) != CauseProxy {
+		t.Errorf("one of two addresses is refused: %v, %+v, cause %s, want %+v", err, got, Cause(err), want)
+	}
+	if err := ask("127.0.0.2:81"); !Classify(err).Local {
+		t.Errorf("another port is refused: %v, %+v, want a fault of the proxy", err, Classify(err))
+	}
+}
+
+// absoluteProxy is a proxy that takes requests in absolute form only. It notes what it receives.
+func absoluteProxy(t *testing.T, login string) (addr string, seen func() []string) {
+	var mu sync.Mutex
+	var heads []string
+	addr = listen(t, nil, func(_ int, conn net.Conn) {
+		from := bufio.NewReader(conn)
+		for {
+			var head strings.Builder
+			for !strings.HasSuffix(head.String(), "\r\n\r\n") {
+				line, err := from.ReadString('\n')
+				if err != nil {
+					return
+				}
+				head.WriteString(line)
+			}
+			mu.Lock()
+			heads = append(heads, head.String())
+			mu.Unlock()
+			status := "200 OK"
+			switch {
+			case strings.HasPrefix(head.String(), "CONNECT"):
+				status = "403 Forbidden"
+			case login != "" && !strings.Contains(head.String(), "Proxy-Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(login))):
+				status = "407 Who"
+			}
+			io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx")
+		}
+	})
+	return addr, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return heads
+	}
+}
+
+// TestProxyAbsolute: http requests are sent byte for byte in absolute form, on connections that stay open. The guard, the
+// rules of ConnectTo and https have their tunnels and checks as before. The archive has no login.
+func TestProxyAbsolute(t *testing.T) {
+	t.Parallel()
+	names := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
+		if strings.HasPrefix(name, "private") {
+			return []netip.Addr{inside}
+		}
+		return []netip.Addr{netip.MustParseAddr("192.1.1.1")} // public; only the proxy could connect to it
+	})
+	addr, seen := absoluteProxy(t, "user:se:cr@t")
+	config := Config{
+		Proxy: "http://user:se%3Acr%40t@" + addr, ProxyAbsolute: true, DNS: names.Addr, Capture: true,
+		ConnectTo: []Rule{{Pattern: "ruled.test", Addr: "127.0.0.1"}},
+	}
+	c := guarded(t, config)
+	for _, target := range []string{"/", "/a?b=c", "?q", "/100%", "//a//b", "//[x", "/a b", ""} {
+		r, err := c.Get(t.Context(), Request{URL: "http://h.test" + target})
+		if err != nil {
+			t.Fatalf("%q: %v", target, err)
+		}
+		want := "GET http://h.test" + strings.ReplaceAll(target, " ", "%20") + " HTTP/1.1\r\n"
+		if !strings.HasPrefix(target, "/") {
+			want = "GET http://h.test/" + target + " HTTP/1.1\r\n"
+		}
+		heads := seen()
+		if head := heads[len(heads)-1]; !strings.HasPrefix(head, want) || !strings.Contains(head, "\r\nHost: h.test\r\n") {
+			t.Errorf("%q was sent as %q, want %q", target, head, want)
+		}
+		if kept := string(r.Wire.Request); !strings.HasPrefix(kept, want) || strings.Contains(kept, "Proxy-") || !strings.HasSuffix(kept, "\r\n\r\n") || r.Wire.Remote.IsValid() {
+			t.Errorf("%q is kept as %q, address %v", target, kept, r.Wire.Remote)
+		}
+		r.Release()
+	}
+	for _, host := range []string{"private.test", "127.0.0.1", "[::1]", "169.254.169.254"} {
+		refused := new(AddressError)
+		if _, err := c.Get(t.Context(), Request{URL: "http://" + host}); !errors.As(err, &refused) {
+			t.Errorf("%s: %v, want an *AddressError", host, err)
+		}
+	}
+	before := len(seen())
+	for _, url := range []string{"http://ruled.test", "https://h.test"} {
+		if _, err := c.Get(t.Context(), Request{URL: url}); !errors.Is(err, ErrProxy) {
+			t.Errorf("%s: %v, want a refused tunnel", url, err)
+		}
+	}
+	for _, head := range seen()[before:] {
+		if !strings.HasPrefix(head, "CONNECT ") {
+			t.Errorf("sent %q, want CONNECT", head)
+		}
+	}
+	config.Proxy = "http://user:wrong@" + addr
+	_, err := guarded(t, config).Get(t.Context(), Request{URL: "http://h.test"})
+	if want := (Fault{Outcome: frontier.Network, Retry: true, Local: true}); Classify(err) != want || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("with another password: %v, %+v, want %+v", err, Classify(err), want)
+	}
+	for _, proxy := range []string{"", "socks5://h"} {
+		if _, err := New(Config{Proxy: proxy, ProxyAbsolute: true}); err == nil || !strings.Contains(err.Error(), "ProxyAbsolute") {
+			t.Errorf("New with proxy %q: %v, want an error that names ProxyAbsolute", proxy, err)
+		}
+	}
+}
+
+// TestProxiesAsShipped: squid opens tunnels to port 443 only, and its refusal counts against no host; tinyproxy opens
+// tunnels to every port. Both take http requests in absolute form.
+func TestProxiesAsShipped(t *testing.T) {
+	t.Parallel()
+	site := serve(t, page("kept"))
+	for _, program := range []string{"squid", "tinyproxy"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			proxy := servers.WebProxy(t, program)
+			r, err := client(t, Config{Proxy: proxy.URL()}).Get(t.Context(), Request{URL: site})
+			switch {
+			case program == "tinyproxy" && err != nil:
+				t.Errorf("through a tunnel: %v", err)
+			case program == "tinyproxy":
+				r.Release()
+			case !Classify(err).Local || !strings.Contains(err.Error(), "(403 Forbidden); with --proxy-http absolute"):
+				t.Errorf("through a tunnel: %v, want a fault of the proxy that names the flag", err)
+			}
+			c := client(t, Config{Proxy: proxy.URL(), ProxyAbsolute: true})
+			for range 2 {
+				r := mustGet(t, c, Request{URL: site})
+				if string(r.Body) != "kept" {
+					t.Errorf("body %q, want kept", r.Body)
+				}
+				r.Release()
 			}
 		})
 	}

@@ -62,7 +62,8 @@ type capture struct {
 	limit int64 // of the received bytes
 
 	mu      sync.Mutex
-	remote  netip.Addr
+	tapped  bool       // there was a connection
+	remote  netip.Addr // invalid with a request in absolute form
 	request []byte
 	answer  *buffer // nil after the end
 	over    bool    // more than limit bytes were received
@@ -80,7 +81,7 @@ func newCapture(limit int64) *capture { return &capture{limit: limit, answer: ne
 func (c *capture) begin(remote netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remote, c.request, c.over = remote, nil, false
+	c.tapped, c.remote, c.request, c.over = true, remote, nil, false
 	if c.answer != nil {
 		c.answer.bytes = c.answer.bytes[:0]
 	}
@@ -110,12 +111,12 @@ func (c *capture) received(p []byte) {
 func (c *capture) give(r *Response, answer *http.Response, started time.Time, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.remote.IsValid() {
+	if !c.tapped {
 		return // with Config.Transport there is no connection to capture
 	}
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
-		Request: c.request, Response: finalAnswer(r.wire.bytes, answer),
+		Request: withoutProxyLogin(c.request), Response: finalAnswer(r.wire.bytes, answer),
 		Remote: c.remote, Started: started, Truncated: !complete || c.over, Cut: r.Cut != nil,
 	}
 }

@@ -11,9 +11,9 @@ import (
 // The body still has its transfer and content codings, because the WARC standard requires
 // the exact octets, and tools decode the body as Transfer-Encoding says.
 type Wire struct {
-	Request  []byte     // request line and headers as sent
+	Request  []byte     // request line and headers as sent, without Proxy-Authorization
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
-	Remote   netip.Addr // the server's address, also if a proxy was used
+	Remote   netip.Addr // the server's address, also behind a tunnel; invalid if it is not known (Config.ProxyAbsolute)
 	Started  time.Time  // when the request was written
 	// Truncated reports that Response is incomplete: the answer was too long or damaged,
 	// of an unwanted type, or not a page.
