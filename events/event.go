@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -125,6 +126,32 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 	}
 	b = append(append(b, head[:len(head)-len("}")]...), `,"data":`...)
 	return append(append(b, e.Data...), '}'), nil
+}
+
+// SetHeaders sets the attributes of the event as headers, for a request whose body is Data: the binary content mode of
+// the HTTP binding of CloudEvents 1.0.2 (3.1). Values are percent-encoded as it says (3.1.3.2).
+func (e *Event) SetHeaders(h http.Header) {
+	for name, value := range map[string]string{
+		"specversion": specVersion, "id": e.ID, "source": e.Source, "type": e.Type, "subject": e.Subject,
+		"time": e.Time.Format(time.RFC3339Nano), "partitionkey": e.Host,
+	} {
+		if value != "" {
+			h.Set("Ce-"+name, headerValue(value))
+		}
+	}
+}
+
+// headerValue returns an attribute's value as a header's value.
+func headerValue(value string) string {
+	var b []byte
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '%' {
+			b = fmt.Appendf(b, "%%%02X", c)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
 }
 
 // MarshalJSON implements json.Marshaler. It returns the same text as AppendJSON.

@@ -3,6 +3,7 @@ package events_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -174,5 +175,20 @@ func TestSchema(t *testing.T) {
 		if valid(text) == nil {
 			t.Errorf("the schema accepts %s", text)
 		}
+	}
+}
+
+// TestSetHeaders: attributes are headers, percent-encoded as the HTTP binding of CloudEvents says.
+func TestSetHeaders(t *testing.T) {
+	h := make(http.Header)
+	(&events.Event{
+		ID: "1-0", Source: "urn:crawler:1", Type: events.PageDone, Subject: "http://a.test/100%?q=\"ü\" x", Time: time.UnixMilli(1).UTC(),
+	}).SetHeaders(h)
+	want := http.Header{
+		"Ce-Specversion": {"1.0"}, "Ce-Id": {"1-0"}, "Ce-Source": {"urn:crawler:1"}, "Ce-Type": {"page.done"},
+		"Ce-Subject": {"http://a.test/100%25?q=%22%C3%BC%22%20x"}, "Ce-Time": {"1970-01-01T00:00:00.001Z"},
+	}
+	if !reflect.DeepEqual(h, want) {
+		t.Errorf("headers %v, want %v", h, want)
 	}
 }

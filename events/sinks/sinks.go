@@ -29,6 +29,8 @@ type Config struct {
 	Stdout          io.Writer     // "-": the writer; required
 	Secrets         [][]byte      // webhook: sign requests
 	Batch           bool          // webhook: many events in a request
+	Binary          bool          // webhook: attributes as headers; see webhook.Config
+	ContentType     string        // webhook: of requests
 	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), in addition to the system's
 	Create          bool          // NATS, Kafka: create the stream or topic if it is missing
 	Window          time.Duration // NATS: the duplicate window of a created stream; 0 means 1 h
@@ -73,7 +75,10 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 		}
 		return jsonl.New(cfg.Stdout), nil
 	case "https", "http":
-		return webhook.New(webhook.Config{URL: sinkURL, Secrets: cfg.Secrets, Batch: cfg.Batch, Timeout: cfg.Timeout, TLS: trust})
+		return webhook.New(webhook.Config{
+			URL: sinkURL, Secrets: cfg.Secrets, Batch: cfg.Batch, Binary: cfg.Binary, ContentType: cfg.ContentType,
+			Timeout: cfg.Timeout, TLS: trust,
+		})
 	case "nats", "tls":
 		at, err := parse(rest, "4222")
 		if err != nil {
@@ -125,6 +130,8 @@ func (c Config) check(scheme string) error {
 	}{
 		{"secret for signatures", len(c.Secrets) > 0, "https http"},
 		{"batches", c.Batch, "https http"},
+		{"binary mode", c.Binary, "https http"},
+		{"content type", c.ContentType != "", "https http"},
 		{"certificates", c.CAFile != "", "https tls kafka+tls"},
 		{"request to make it", c.Create, "nats tls kafka kafka+tls"},
 		{"duplicate window", c.Window != 0, "nats tls"},

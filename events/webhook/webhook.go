@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,6 +39,11 @@ type Config struct {
 	// one event (application/cloudevents+json), and the event's id in the header
 	// Idempotency-Key.
 	Batch bool
+	// Binary sends the attributes of an event as headers and its data as the body (the binary content mode of CloudEvents).
+	// It cannot be used with Secrets, because a signature covers only the body, or with Batch, which has no binary form.
+	Binary bool
+	// ContentType replaces the Content-Type of requests, for receivers that parse only application/json. Without Binary.
+	ContentType string
 	// Timeout limits the time of a request, including its answer; 0 means 30 s.
 	Timeout time.Duration
 	// TLS is the configuration of https connections; nil trusts the system's authorities.
@@ -82,6 +88,13 @@ func New(cfg Config) (*Sink, error) {
 		return nil, fmt.Errorf("webhook: the URL's scheme is %q, want https", u.Scheme)
 	case cfg.Timeout < 0:
 		return nil, fmt.Errorf("webhook: Timeout is %v, want 0 or more", cfg.Timeout)
+	case cfg.Binary && len(cfg.Secrets) > 0:
+		return nil, errors.New("webhook: binary requests cannot be signed: a signature covers the body, and their attributes are headers")
+	case cfg.Binary && (cfg.Batch || cfg.ContentType != ""):
+		return nil, errors.New("webhook: binary requests have one event, and the content type of its data")
+	}
+	if err := CheckContentType(cfg.ContentType); err != nil {
+		return nil, err
 	}
 	return &Sink{
 		cfg: cfg,
@@ -95,6 +108,16 @@ func New(cfg Config) (*Sink, error) {
 		},
 		turns: make(chan struct{}, maxRequests),
 	}, nil
+}
+
+// CheckContentType returns an error if text is neither empty nor a media type of JSON, such as application/json or
+// application/x+json.
+func CheckContentType(text string) error {
+	kind, _, err := mime.ParseMediaType(text)
+	if text == "" || err == nil && (strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")) {
+		return nil
+	}
+	return fmt.Errorf("webhook: the content type is %q, want a type of JSON, such as application/json", text)
 }
 
 func isLoopback(host string) bool {
@@ -153,10 +176,13 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	var body []byte
 	var err error
 	id, kind := batch[0].ID, "application/cloudevents+json"
-	if s.cfg.Batch {
+	switch {
+	case s.cfg.Batch:
 		id, kind = batchID(batch), "application/cloudevents-batch+json"
 		body, err = batchBody(batch)
-	} else {
+	case s.cfg.Binary:
+		kind, body = "application/json", batch[0].Data
+	default:
 		body, err = batch[0].MarshalJSON()
 	}
 	if err != nil {
@@ -166,7 +192,10 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	request.Header.Set("Content-Type", kind+"; charset=utf-8")
+	request.Header.Set("Content-Type", cmp.Or(s.cfg.ContentType, kind+"; charset=utf-8"))
+	if s.cfg.Binary {
+		batch[0].SetHeaders(request.Header)
+	}
 	request.Header.Set("User-Agent", "crawler-relay")
 	if !s.cfg.Batch {
 		request.Header.Set("Idempotency-Key", id)

@@ -320,6 +320,30 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestModes: binary requests cannot be signed or have several events, and the content type is one of JSON.
+func TestModes(t *testing.T) {
+	for _, tc := range []struct {
+		config webhook.Config
+		want   string
+	}{
+		{webhook.Config{Binary: true}, ""},
+		{webhook.Config{ContentType: "application/json"}, ""},
+		{webhook.Config{ContentType: "application/vnd.x+json; charset=utf-8", Batch: true}, ""},
+		{webhook.Config{Binary: true, Secrets: [][]byte{secret}}, "cannot be signed"},
+		{webhook.Config{Binary: true, Batch: true}, "one event"},
+		{webhook.Config{Binary: true, ContentType: "application/json"}, "the content type of its data"},
+		{webhook.Config{ContentType: "text/plain"}, "want a type of JSON"},
+		{webhook.Config{ContentType: "application/json\r\nX: y"}, "want a type of JSON"},
+		{webhook.Config{ContentType: "json"}, "want a type of JSON"},
+	} {
+		tc.config.URL = "http://127.0.0.1:1/"
+		_, err := webhook.New(tc.config)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("New(%+v): %v, want %q", tc.config, err, tc.want)
+		}
+	}
+}
+
 // TestErrorsHaveNoSecrets: the log messages about a receiver that cannot be reached do not
 // contain the URL, which can have a token.
 func TestErrorsHaveNoSecrets(t *testing.T) {

@@ -6,6 +6,7 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,9 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/events/inbox"
@@ -35,8 +38,9 @@ type Config struct {
 	// stored, and a program that calls Inbox.Work handles them. Store the events if
 	// handlers are slow or can fail for ever, because this package does not count attempts.
 	Handle inbox.Handler
-	// Events makes events from a request. If it is nil, the body must be a CloudEvent
-	// or, with the Content-Type of a batch, a batch of them (inbox.CloudEvent).
+	// Events makes events from a request. If it is nil, the body must be a CloudEvent or a JSON
+	// array of them (inbox.CloudEvent). With Unsigned, it can also be the data of an event whose
+	// attributes are headers that begin with "ce-".
 	Events func(header http.Header, body []byte) ([]inbox.Event, error)
 	// MaxBytes limits the body; 0 means 16 MiB.
 	MaxBytes int64
@@ -69,7 +73,12 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	if cfg.Events == nil {
-		cfg.Events = cloudEvents
+		cfg.Events = func(header http.Header, body []byte) ([]inbox.Event, error) {
+			if cfg.Unsigned && header.Get("Ce-Specversion") != "" {
+				return binaryEvent(header, body)
+			}
+			return cloudEvents(header, body)
+		}
 	}
 	cfg.MaxBytes, cfg.Timeout = cmp.Or(cfg.MaxBytes, 16<<20), cmp.Or(cfg.Timeout, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -147,11 +156,31 @@ func (h *handler) handle(r *http.Request, events []inbox.Event) delivery.Outcome
 	return worst
 }
 
+// binaryEvent reads a CloudEvent in binary mode, whose data is JSON.
+func binaryEvent(header http.Header, body []byte) ([]inbox.Event, error) {
+	document := map[string]any{"data": json.RawMessage(body)}
+	for name, values := range header {
+		if attribute, is := strings.CutPrefix(strings.ToLower(name), "ce-"); is {
+			value, err := url.PathUnescape(values[0])
+			if err != nil {
+				return nil, fmt.Errorf("%w: the header %s is not percent-encoded", inbox.ErrInvalid, name)
+			}
+			document[attribute] = value
+		}
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its body is not JSON", inbox.ErrInvalid)
+	}
+	event, err := inbox.CloudEvent(text)
+	return []inbox.Event{event}, err
+}
+
 // cloudEvents reads a CloudEvent, or a batch of them.
 func cloudEvents(header http.Header, body []byte) ([]inbox.Event, error) {
 	documents := []json.RawMessage{body}
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // a malformed type does not mean a batch
-	if kind == "application/cloudevents-batch+json" {
+	if kind == "application/cloudevents-batch+json" || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
 		documents = nil
 		if err := json.Unmarshal(body, &documents); err != nil {
 			return nil, fmt.Errorf("%w: it is no batch of CloudEvents: %w", inbox.ErrInvalid, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,10 @@ func TestAdapter(t *testing.T) {
 	t.Run("Answers", func(t *testing.T) {
 		t.Parallel()
 		testAnswers(t, adaptertest.Open(t, postgres.DSN()))
+	})
+	t.Run("Binary", func(t *testing.T) {
+		t.Parallel()
+		testBinary(t, adaptertest.Open(t, postgres.DSN()))
 	})
 }
 
@@ -190,6 +195,12 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 		{"a batch", batch("a", "fails", "d"), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/cloudevents-batch+json; charset=UTF-8")
 		}, 500, map[string]int{"urn:test a": 1, "urn:test fails": 2, "urn:test d": 1}},
+		{"a batch sent as JSON", batch("a", "e"), func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/json")
+		}, 200, map[string]int{"urn:test a": 1, "urn:test e": 1}},
+		{"attributes in headers, which the signature does not cover", []byte(`{}`), func(r *http.Request) {
+			setAttributes(r.Header)
+		}, 400, nil},
 		{"one event sent as a batch", document("a"), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/cloudevents-batch+json")
 		}, 400, nil},
@@ -213,6 +224,49 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 	}
 	if handled["urn:test c"] > 0 {
 		t.Error("the handler ran for a request whose signature is not valid")
+	}
+}
+
+// setAttributes sets the attributes of an event as the binary mode of CloudEvents has them.
+func setAttributes(h http.Header) {
+	for name, value := range map[string]string{
+		"specversion": "1.0", "id": "1-0", "source": "urn:test", "type": "x", "subject": "http://a.test/100%25?q=%22%C3%BC%22",
+	} {
+		h.Set("Ce-"+name, value)
+	}
+}
+
+// testBinary checks that an unsigned handler takes attributes from headers, percent-encoded, and data from the body.
+func testBinary(t *testing.T, box *inbox.Inbox) {
+	var got []string
+	handler, err := webhook.New(webhook.Config{Inbox: box, Unsigned: true, Handle: func(_ context.Context, _ pgx.Tx, e inbox.Event) error {
+		got = append(got, e.ID+" "+string(e.Data))
+		return nil
+	}})
+	must(t, err)
+	for _, test := range []struct {
+		change func(http.Header)
+		body   string
+		status int
+	}{
+		{func(http.Header) {}, `{"n":1}`, 200},
+		{func(h http.Header) { h.Set("Ce-Subject", "%zz") }, `{}`, 400},
+		{func(h http.Header) { h.Del("Ce-Id") }, `{}`, 400},
+		{func(h http.Header) { h.Set("Ce-Specversion", "0.3") }, `{}`, 400},
+		{func(http.Header) {}, `no JSON`, 400},
+	} {
+		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(test.body))
+		setAttributes(request.Header)
+		test.change(request.Header)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		if answer.Code != test.status {
+			t.Errorf("%s with %v: status %d (%s), want %d", test.body, request.Header, answer.Code, answer.Body, test.status)
+		}
+	}
+	want := []string{`urn:test 1-0 {"data":{"n":1},"id":"1-0","source":"urn:test","specversion":"1.0","subject":"http://a.test/100%?q=\"ü\"","type":"x"}`}
+	if !slices.Equal(got, want) {
+		t.Errorf("handled %q, want %q", got, want)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/kafka"
 	"github.com/bloomfrontier/crawler/events/signature"
 	"github.com/bloomfrontier/crawler/events/sinks"
+	"github.com/bloomfrontier/crawler/events/webhook"
 	"github.com/bloomfrontier/crawler/internal/name"
 )
 
@@ -91,6 +92,14 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	restrict.Check(flags, f.name("to"), checkSink)
 	flags.StringVar(&f.secret, f.name("webhook-secret-file"), "", "sign requests of a webhook with the secret in `FILE`, or with each of several (base64 of 24 to 64 bytes)")
 	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send many events to a webhook in one request")
+	flags.StringVar(&f.sink.ContentType, f.name("content-type"), "", "`TYPE` of requests to a webhook, such as application/json (default the types of CloudEvents)")
+	restrict.Check(flags, f.name("content-type"), func(text string) error {
+		if err := webhook.CheckContentType(text); err != nil {
+			return errors.New("want a type of JSON, such as application/json")
+		}
+		return nil
+	})
+	flags.BoolVar(&f.sink.Binary, f.name("binary"), false, "send a webhook the attributes of an event as headers and its record as the body")
 	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
 	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
 	restrict.Number(flags, &f.sink.Window, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
