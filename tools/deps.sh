@@ -22,6 +22,7 @@ needs=(
   "/usr/sbin/squid                      squid"       # proxies as shipped
   "tinyproxy                            tinyproxy"
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
+  "/usr/share/doc/python3-networkx      python3-networkx" # reads our graphs of links
   "jq                                   jq"          # the guides look at records with it
 )
 if [[ ${1:-} == proof ]]; then

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
 
@@ -49,7 +50,7 @@ func TestOddAnswersWithWarcio(t *testing.T) {
 		t.Skip("needs npm and a network: run with -proof")
 	}
 	files, sent := archivedOdd(t, hasEndForWarcio)
-	records, err := check(t.Context(), install(t), files)
+	records, err := check(t.Context(), npm.Install(t, "."), files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"flag"
@@ -16,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
 )
 
 var proof = flag.Bool("proof", false, "install warcio with npm and let it read the files too")
@@ -189,37 +188,11 @@ func TestWarcio(t *testing.T) {
 		t.Skip("needs npm and a network: run with -proof")
 	}
 	files, bodies := archived(t)
-	records, err := check(t.Context(), install(t), files)
+	records, err := check(t.Context(), npm.Install(t, "."), files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	holds(t, records, bodies)
-}
-
-// install returns a directory in which warcio is installed, or skips the test.
-func install(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", "check.mjs"} {
-		text, err := os.ReadFile(name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("npm ci: %v\n%s", err, out)
-		}
-		t.Skipf("warcio cannot be installed: npm ci: %v\n%s", err, out)
-	}
-	return dir
 }
 
 // TestFindsFaults checks that check returns an error for files with a small change.

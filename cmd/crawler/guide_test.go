@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 	"github.com/bloomfrontier/crawler/internal/testweb"
 )
@@ -52,7 +53,9 @@ func TestGuideCommandsRun(t *testing.T) {
 		ran++
 		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
 			t.Parallel()
-			runGuide(t, steps)
+			if dir := runGuide(t, steps); filepath.Base(page) == "data.md" {
+				queryAsGuide(t, string(text), dir)
+			}
 		})
 	}
 	if ran < 4 {
@@ -88,8 +91,40 @@ func guideSteps(page string) []guideStep {
 	return steps
 }
 
-func runGuide(t *testing.T, steps []guideStep) {
-	dir := t.TempDir()
+// queryAsGuide runs the blocks of SQL in DuckDB, and those of Python with networkx, on the files that the commands of a
+// guide have made in dir.
+func queryAsGuide(t *testing.T, page, dir string) {
+	duckDB := ""
+	for _, block := range fence.FindAllStringSubmatch(page, -1) {
+		switch language, program := block[1], block[2]; language {
+		case "sql":
+			if duckDB == "" {
+				duckDB = npm.Install(t, "../../crawl/table/testdata/duckdb")
+			}
+			for statement := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(program), ";"), ";\n") {
+				runsIn(t, dir, "node", filepath.Join(duckDB, "query.mjs"), statement)
+			}
+		case "python":
+			if os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
+				continue // networkx may be missing
+			}
+			runsIn(t, dir, "/usr/bin/python3", "-c", program) // Debian's, for which python3-networkx is
+		}
+	}
+}
+
+func runsIn(t *testing.T, dir, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// runGuide runs the steps of a guide in a directory, and returns it.
+func runGuide(t *testing.T, steps []guideStep) (dir string) {
+	dir = t.TempDir()
 	local := guideServers(t, dir, steps)
 	var script strings.Builder
 	for i, step := range steps {
@@ -120,6 +155,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 			t.Errorf("the commands\n%sprint\n%swant, as on the page,\n%s", step.commands, got, want)
 		}
 	}
+	return dir
 }
 
 func outputOf(step int) string { return "block." + string(rune('a'+step)) }

@@ -44,14 +44,14 @@ func (s Source) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// WriteGEXF writes the graph as GEXF 1.3. It has a node for each URL that has a record
+// WriteGEXF writes the graph as GEXF 1.2, the newest version that networkx reads (2.8.8 and 3.6.1). It has a node for each URL that has a record
 // or is the target of a link, and an edge for each link. WriteGEXF reads the records
 // once and the links twice. For each URL it keeps a hash of 16 bytes, which takes about
 // 40 bytes of memory.
 func (s Source) WriteGEXF(w io.Writer) error {
 	g := gexf{out: bufio.NewWriterSize(w, 256<<10), seen: make(map[[16]byte]struct{})}
 	g.print(`<?xml version="1.0" encoding="UTF-8"?>
-<gexf xmlns="http://gexf.net/1.3" version="1.3">
+<gexf xmlns="http://www.gexf.net/1.2draft" version="1.2">
 <graph defaultedgetype="directed" idtype="string">
 <attributes class="node"><attribute id="status" title="status" type="integer"/><attribute id="outcome" title="outcome" type="string"/></attributes>
 <nodes>

@@ -17,6 +17,16 @@ type csvRows struct {
 	out   *csv.Writer
 	w     *bufio.Writer // out writes to it
 	cells []string
+	ids   []bool // which columns are ids
+}
+
+// idPrefix begins the ids in CSV. Without it, readers that look for numbers take 52e1 for one: DuckDB 1.5.6 reads a column
+// of such ids as infinity, and a spreadsheet shows 520.
+const idPrefix = "hex:"
+
+// isID reports whether a column of records has ids of hexadecimal digits.
+func isID(column string) bool {
+	return column == "id" || column == "referrer_id" || column == "fingerprint"
 }
 
 func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
@@ -26,6 +36,7 @@ func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
 	c.out = csv.NewWriter(struct{ io.Writer }{c.w})
 	for _, column := range columns {
 		c.cells = append(c.cells, EscapeFormulas(column.Name))
+		c.ids = append(c.ids, isID(column.Name))
 	}
 	return c, c.out.Write(c.cells)
 }
@@ -33,6 +44,9 @@ func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
 func (c *csvRows) write(row []any) error {
 	for i, cell := range row {
 		c.cells[i] = csvCell(cell)
+		if c.ids[i] && c.cells[i] != "" {
+			c.cells[i] = idPrefix + c.cells[i]
+		}
 	}
 	if len(c.cells) == 1 && c.cells[0] == "" {
 		return c.writeEmpty()

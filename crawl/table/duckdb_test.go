@@ -1,7 +1,6 @@
 package table
 
 import (
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -14,31 +13,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
 )
 
 // TestDuckDBReadsParquetAndCSV: DuckDB reads Parquet and finds the values of the JSON lines, in
 // columns of the right types. It also reads CSV and finds the same number of rows.
 func TestDuckDBReadsParquetAndCSV(t *testing.T) {
-	tool := installDuckDB(t)
+	query := duckDB(t)
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
 	text := randomRecords(t, rng, 2000)
-	dir, s := t.TempDir(), withFields()
+	s := withFields()
 	for _, format := range []Format{Parquet, CSV} {
 		out := write(t, Table{Schema: s, Format: format}, text)
-		if err := os.WriteFile(filepath.Join(dir, "pages."+string(format)), []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		query.write("pages."+string(format), out)
 	}
-	query := func(sql ...string) []string {
-		cmd := exec.CommandContext(t.Context(), "node", append([]string{filepath.Join(tool, "query.mjs")}, sql...)...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return strings.Split(strings.TrimSpace(string(out)), "\n")
-	}
-	rows := query("SELECT to_json(t) FROM (SELECT * REPLACE (epoch_us(fetched_at) AS fetched_at) FROM 'pages.parquet') t")
+	rows := query.run("SELECT to_json(t) FROM (SELECT * REPLACE (epoch_us(fetched_at) AS fetched_at) FROM 'pages.parquet') t")
 	i := 0
 	for line := range strings.Lines(text) {
 		if i >= len(rows) {
@@ -49,11 +38,11 @@ func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 		}
 		i++
 	}
-	types := query("SELECT string_agg(column_type, ' ') FROM (DESCRIBE SELECT status, duration_ms, truncated, fetched_at, title, \"fields.mixed\" FROM 'pages.parquet')")
+	types := query.run("SELECT string_agg(column_type, ' ') FROM (DESCRIBE SELECT status, duration_ms, truncated, fetched_at, title, \"fields.mixed\" FROM 'pages.parquet')")
 	if want := "BIGINT DOUBLE BOOLEAN TIMESTAMP WITH TIME ZONE VARCHAR JSON"; types[0] != want {
 		t.Errorf("columns have types %s, want %s", types[0], want)
 	}
-	if n := query("SELECT count(DISTINCT url) FROM read_csv('pages.csv', header = true, strict_mode = false)"); n[0] != "2000" {
+	if n := query.run("SELECT count(DISTINCT url) FROM read_csv('pages.csv', header = true, strict_mode = false)"); n[0] != "2000" {
 		t.Errorf("%s rows of CSV, want 2000", n[0])
 	}
 }
@@ -88,26 +77,63 @@ func fromDuckDB(t *testing.T, text string) map[string]any {
 	return r
 }
 
-// installDuckDB returns a directory with query.mjs and its dependencies from npm.
-func installDuckDB(t *testing.T) string {
+// A duck runs SQL in DuckDB, in a directory of files.
+type duck struct {
+	t         *testing.T
+	tool, dir string
+}
+
+// duckDB installs DuckDB from npm.
+func duckDB(t *testing.T) duck {
 	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-		missing = t.Fatalf
-	}
 	if testing.Short() && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
 		t.Skip("installs 70 MB with npm, only without -short")
 	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {
-		t.Fatal(err)
+	return duck{t, npm.Install(t, filepath.Join("testdata", "duckdb")), t.TempDir()}
+}
+
+func (d duck) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		missing("DuckDB cannot be installed: npm: %v\n%s", err, out)
+}
+
+// run returns the first column of the last statement's result.
+func (d duck) run(sql ...string) []string {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), "node", append([]string{filepath.Join(d.tool, "query.mjs")}, sql...)...)
+	cmd.Dir = d.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, out)
 	}
-	return dir
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// TestDuckDBMistakesNothing: a table of one row whose ids could be numbers. DuckDB reads ids as text and times with their
+// zone, in CSV and Parquet. In JSON it takes every time for one without a zone, which the guide says how to give.
+func TestDuckDBMistakesNothing(t *testing.T) {
+	db := duckDB(t)
+	const text = `{"url":"http://a.test/","id":"52e1000000000000","referrer_id":"1234567812345678","fetched_at":"2026-11-30T12:00:00.5Z",` +
+		`"fingerprint":"52e10000000000001234567812345678"}` + "\n"
+	s := Records()
+	for _, format := range []Format{Parquet, CSV, JSONL} {
+		db.write("one."+string(format), write(t, Table{Schema: s, Format: format, Columns: columnsOf(t, s, "url", "id", "referrer_id", "fetched_at", "fingerprint")}, text))
+	}
+	const local = "SET TimeZone = 'Asia/Tokyo'"
+	for _, tc := range []struct{ file, types, id, at string }{
+		{"one.parquet", "VARCHAR VARCHAR VARCHAR TIMESTAMP WITH TIME ZONE VARCHAR", "52e1000000000000", "fetched_at"},
+		{"one.csv", "VARCHAR VARCHAR VARCHAR TIMESTAMP WITH TIME ZONE VARCHAR", "hex:52e1000000000000", "fetched_at"},
+		{"one.jsonl", "VARCHAR VARCHAR VARCHAR TIMESTAMP VARCHAR", "52e1000000000000", "fetched_at AT TIME ZONE 'UTC'"},
+	} {
+		if got := db.run(local, "SELECT string_agg(column_type, ' ') FROM (DESCRIBE SELECT * FROM '"+tc.file+"')"); got[0] != tc.types {
+			t.Errorf("%s: types %s, want %s", tc.file, got[0], tc.types)
+		}
+		if got := db.run(local, "SELECT id FROM '"+tc.file+"'"); got[0] != tc.id {
+			t.Errorf("%s: id %s, want %s", tc.file, got[0], tc.id)
+		}
+		if got := db.run(local, "SELECT CAST("+tc.at+" AS VARCHAR) FROM '"+tc.file+"'"); got[0] != "2026-11-30 21:00:00.5+09" {
+			t.Errorf("%s: time %s, want that of Tokyo", tc.file, got[0])
+		}
+	}
 }

@@ -209,6 +209,9 @@ func (c Column) compare(operator, text string) (func(*row) bool, error) {
 	case c.Kind == Time:
 		return c.compareTime(operator, text)
 	}
+	if isID(c.Name) {
+		text = strings.TrimPrefix(text, idPrefix) // as in CSV
+	}
 	want, isNumber := number(text)
 	if c.Kind == Int || c.Kind == Float {
 		if !isNumber {

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -16,13 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/events/webhook"
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
 )
 
 // TestReceivers sends events to the receivers of the guide, which use Express 5.3.0, Fastify 5.12.8 and the library of
 // Standard Webhooks 1.1.1, and to one with Express's own parser.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
-	dir := installReceivers(t)
+	dir := npm.Install(t, filepath.Join("testdata", "receivers"))
 	guide, err := os.ReadFile("../../docs/guide/events.md")
 	if err != nil {
 		t.Fatal(err)
@@ -89,27 +89,6 @@ func TestReceivers(t *testing.T) {
 			}
 		})
 	}
-}
-
-// installReceivers returns a directory with the receivers and their packages from npm.
-func installReceivers(t *testing.T) string {
-	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-		missing = t.Fatalf
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "receivers"))); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		missing("Express and Fastify cannot be installed: npm ci: %v\n%s", err, out)
-	}
-	return dir
 }
 
 // startReceiver starts a receiver on a free port. It returns its address and the file to which it appends ids.
