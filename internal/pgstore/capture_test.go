@@ -246,3 +246,71 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 		same(e, again[e.ID])
 	}
 }
+
+// TestSubscription: another database gets each event once through a native subscription, as the guide says, although the
+// events are written again. Without the guide's trigger, the subscription stops at the first repeat.
+func TestSubscription(t *testing.T) {
+	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
+	cfg := pgstore.Config{DSN: server.DSN(), Crawl: "crawl", Identity: "x7Yz01", Capture: true}
+	_, _, err := pgstore.Migrate(t.Context(), cfg)
+	must(t, err)
+	blocks := guide(t)
+	for statement := range strings.SplitSeq(strings.TrimSpace(blocks[0]), ";\n") {
+		execute(t, cfg.DSN, statement)
+	}
+	address := strings.TrimPrefix(server.DSN(), "postgres://postgres@")
+	host, port, _ := strings.Cut(address[:strings.IndexByte(address, '/')], ":")
+	other := make(map[bool]*pgx.Conn)
+	for _, trigger := range []bool{false, true} {
+		name := map[bool]string{false: "plain", true: "guarded"}[trigger]
+		execute(t, cfg.DSN, "CREATE DATABASE "+name)
+		execute(t, cfg.DSN, strings.Replace(blocks[1], "crawler_outbox", name, 1))
+		conn, err := pgx.Connect(t.Context(), server.Database(name))
+		must(t, err)
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		receiver := blocks[5]
+		if !trigger {
+			receiver, _, _ = strings.Cut(receiver, "CREATE FUNCTION")
+		}
+		_, err = conn.Exec(t.Context(), receiver, pgx.QueryExecModeSimpleProtocol)
+		must(t, err)
+		_, err = conn.Exec(t.Context(), strings.NewReplacer(
+			"SUBSCRIPTION crawler_outbox", "SUBSCRIPTION "+name, "slot_name = 'crawler_outbox'", "slot_name = '"+name+"'",
+			"host=h dbname=crawls", "host="+host+" port="+port+" dbname=postgres").Replace(blocks[6]))
+		must(t, err)
+		other[trigger] = conn
+	}
+	set := open(t, cfg)
+	write := func(from, to int) {
+		var batch []*pagerecord.Record
+		for n := from; n < to; n++ {
+			batch = append(batch, eventstest.Record(n, 5))
+		}
+		must(t, set.Finish(t.Context(), nil, rows(t, batch...)))
+	}
+	count := func(conn *pgx.Conn) (n int) {
+		must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.outbox").Scan(&n))
+		return n
+	}
+	within := func(conn *pgx.Conn, want int) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); count(conn) < want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d events arrived within a minute, want %d", count(conn), want)
+			}
+		}
+	}
+	write(0, 10)
+	within(other[false], 10)
+	within(other[true], 10)
+	execute(t, cfg.DSN, strings.NewReplacer("_12", "_1", "= 12", "= 1").Replace(blocks[4]))
+	write(10, 20)
+	within(other[true], 20)
+	if n := count(other[false]); n != 10 {
+		t.Errorf("without the trigger %d events arrived, want the 10 before the repeats", n)
+	}
+	for trigger, conn := range other { // before the server ends
+		_, err := conn.Exec(context.WithoutCancel(t.Context()), "DROP SUBSCRIPTION "+map[bool]string{false: "plain", true: "guarded"}[trigger])
+		must(t, err)
+	}
+}

@@ -143,6 +143,9 @@ func explain(call string, err error) error {
 	// The driver's text can have several lines, one for each address that the driver
 	// tried.
 	text := errors.New(strings.Join(strings.Fields(withoutUser(err)), " "))
+	if reply, ok := errors.AsType[*pgconn.PgError](err); ok && reply.Code == "53300" {
+		text = fmt.Errorf("%w; each process of a crawl needs up to %d connections: raise CONNECTION LIMIT of the role or of the database, or max_connections", text, defaultConns)
+	}
 	switch troubleOf(err) {
 	case transient, away:
 		return fmt.Errorf("pgstore: %s: %w: %w", call, frontier.ErrUnavailable, text)

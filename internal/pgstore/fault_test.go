@@ -232,6 +232,25 @@ func TestUnavailableServer(t *testing.T) {
 	}
 }
 
+// TestConnectionLimit: the error of a role, a database or a server without a free connection says how many are needed.
+func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	cfg := anyCrawl(server.DSN())
+	open(t, cfg).Close()
+	execute(t, server.DSN(), "CREATE ROLE few LOGIN CONNECTION LIMIT 0")
+	execute(t, server.DSN(), "CREATE DATABASE crowded CONNECTION LIMIT 0")
+	for what, dsn := range map[string]string{
+		"role": strings.Replace(cfg.DSN, "postgres@", "few@", 1), "database": strings.Replace(server.Database("crowded"), "postgres@", "few@", 1),
+	} {
+		cfg.DSN = dsn
+		_, err := pgstore.Open(t.Context(), cfg)
+		if !errors.Is(err, frontier.ErrUnavailable) || !strings.Contains(err.Error(), "needs up to 8 connections: raise CONNECTION LIMIT") {
+			t.Errorf("Open with a %s without a free connection: %v, want ErrUnavailable and the number", what, err)
+		}
+	}
+}
+
 // TestServerErrors checks which error of the package is returned for each error of the
 // server, and how often the call is repeated. A trigger raises
 // the error, so that the server returns it. A sequence counts the calls, because it is not

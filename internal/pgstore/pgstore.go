@@ -36,7 +36,7 @@ type Config struct {
 
 	NoMigrate bool // do not migrate an older schema, but return ErrSchema
 
-	MaxConns         int           // maximum number of connections of the process; 0 means 8
+	MaxConns         int           // maximum number of connections of the process; 0 means defaultConns
 	ConnectTimeout   time.Duration // the timeout of one attempt; 0 means 5 s
 	StatementTimeout time.Duration // the timeout of one statement; 0 means 10 s
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 means 5 s
@@ -46,6 +46,9 @@ type Config struct {
 
 	Now func() time.Time // for tests; nil means the server's clock
 }
+
+// defaultConns is the default of Config.MaxConns.
+const defaultConns = 8
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -74,7 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 			fault("%s is %v, want at least 1ms", name, timeout)
 		}
 	}
-	c.MaxConns = cmp.Or(c.MaxConns, 8)
+	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 5*time.Second)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 10*time.Second)
 	c.LockTimeout = cmp.Or(c.LockTimeout, 5*time.Second)
