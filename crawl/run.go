@@ -379,6 +379,15 @@ func (c *Crawl) Ready(ctx context.Context) error {
 // Progress returns what this process has done and is doing.
 func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
+// Meters returns distributions of the answers to this process.
+func (c *Crawl) Meters() fetcher.Meters { return c.ses.worker.Meters() }
+
+// FailedHosts returns the n hosts with the most failed attempts of this process.
+func (c *Crawl) FailedHosts(n int) (hosts []report.HostCount) {
+	c.ses.worker.Hosts(func(run fetcher.HostCounts) { hosts = report.HostCounts(run.Errors, n) })
+	return hosts
+}
+
 // Commits returns how often this process committed changes to the embedded frontier.
 // The result embedded is false for a frontier in Redis.
 func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Committed() }

@@ -21,6 +21,8 @@ import (
 type tally struct {
 	requests, robots, errors, bytes, finished, pages, leasesLost atomic.Uint64
 
+	meters meters
+
 	answered atomic.Bool // a request for a page or a robots.txt was answered
 
 	// the present state

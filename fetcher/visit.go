@@ -111,6 +111,7 @@ func (v *visited) request(delay time.Duration, started func()) error {
 	}))
 	err = grow.explain(err)
 	v.answer = answer
+	v.tally.meters.note(answer, err)
 	if err == nil {
 		v.noteWall(answer, true, v.item.Attempts > 0)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,14 +62,17 @@ func newRegistry(c *crawl.Crawl) *prometheus.Registry {
 	runtimeMetrics := collectors.WithGoCollectorRuntimeMetrics(
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)})
 	registry.MustRegister(collectors.NewGoCollector(runtimeMetrics),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{c})
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{c, new(top)})
 	return registry
 }
 
 // collector implements prometheus.Collector for a crawl. The counters of the store are about
 // the whole crawl. The counters of the worker are about this process. Each scrape reads all
 // counters of the store at one moment.
-type collector struct{ crawl *crawl.Crawl }
+type collector struct {
+	crawl *crawl.Crawl
+	top   *top
+}
 
 // answerTime is how long a request waits for an answer of the store.
 const answerTime = 5 * time.Second
@@ -92,6 +96,9 @@ func newFamily(kind prometheus.ValueType, name, help string, labels ...string) f
 func counter(name, help string, labels ...string) family {
 	return newFamily(prometheus.CounterValue, name, help, labels...)
 }
+
+// histogram is the kind of families that are sent with sendHistogram.
+const histogram = prometheus.UntypedValue
 
 func gauge(name, help string, labels ...string) family {
 	return newFamily(prometheus.GaugeValue, name, help, labels...)
@@ -135,6 +142,11 @@ var (
 // Metrics of this process.
 var (
 	requests = counter("requests_total", "requests made by this process", "for")
+	answers  = counter("answers_total", "requests of this process for pages, by the class of the answer's status", "status")
+	latency  = newFamily(histogram, "latency_seconds", "time from a request of this process for a page to the header of its answer")
+	sizes    = newFamily(histogram, "page_bytes", "bytes of bodies of answers to this process, decompressed")
+	topQueue = gauge("host_queued", "queued URLs of the ten hosts with most of them; looked up once a minute, in crawls of at most 100,000 hosts", "host")
+	topError = gauge("host_errors", "failed attempts of this process at the ten hosts with most of them", "host")
 	errors   = counter("attempts_failed_total", "attempts of this process that failed, for pages and for robots.txt")
 	body     = counter("body_bytes_total", "bytes of bodies as they came to this process")
 	finished = counter("finished_total", "URLs that reached an outcome after a request of this process")
@@ -185,10 +197,68 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		send(notTaken, float64(c.Count), c.Cause)
 	}
 	sendProgress(send, c.crawl.Progress())
+	m := c.crawl.Meters()
+	for class, n := range m.Answers {
+		send(answers, float64(n), [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}[class])
+	}
+	sendHistogram(to, latency, &m.Latency)
+	sendHistogram(to, sizes, &m.Bytes)
+	for _, h := range c.top.queued(ctx, c.crawl, st.Stats.Hosts) {
+		send(topQueue, float64(h.Queued), h.Host)
+	}
+	for _, h := range c.crawl.FailedHosts(topHosts) {
+		send(topError, float64(h.Count), h.Host)
+	}
 	if n, embedded := c.crawl.Commits(); embedded {
 		send(commits, float64(n))
 	}
 	send(build, 1, crawl.Version(), runtime.Version())
+}
+
+func sendHistogram(to chan<- prometheus.Metric, f family, h *fetcher.Histogram) {
+	last := len(h.Bounds)
+	buckets := make(map[float64]uint64, last)
+	for i, bound := range h.Bounds {
+		buckets[bound] = h.Counts[i]
+	}
+	to <- prometheus.MustNewConstHistogram(f.Desc, h.Counts[last], h.Sum, buckets)
+}
+
+// top remembers the hosts with most queued URLs. To find them, the rows of all hosts are read.
+type top struct {
+	mu    sync.Mutex
+	hosts []report.Host
+	until time.Time
+}
+
+const (
+	topHosts    = 10
+	topTime     = time.Minute // between two looks
+	topMost     = 100_000     // hosts beyond which nothing is looked up
+	topPatience = time.Second // a look that takes longer is given up
+)
+
+func (t *top) queued(ctx context.Context, c *crawl.Crawl, hosts uint64) []report.Host {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if hosts > topMost {
+		return nil
+	}
+	if now := time.Now(); now.After(t.until) {
+		t.until, t.hosts = now.Add(topTime), nil
+		ctx, cancel := context.WithTimeout(ctx, topPatience)
+		defer cancel()
+		all, err := c.Hosts(ctx, crawl.HostQuery{Sort: "queued", Most: topHosts})
+		if err != nil {
+			return nil // there are too many hosts, some of them finished, or the store is slow
+		}
+		for _, h := range all.Hosts {
+			if h.Queued > 0 {
+				t.hosts = append(t.hosts, h)
+			}
+		}
+	}
+	return t.hosts
 }
 
 func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {

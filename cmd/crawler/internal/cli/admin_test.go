@@ -81,7 +81,8 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	}
 	for idle := false; !idle; {
 		st := statusOf(t, dir)
-		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0 && st.Progress.Held == 0
+		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0 && st.Progress.Held == 0 &&
+			st.Waits != nil && st.Waits.Hosts == 0 // what hosts wait for is counted once a second
 	}
 	st, got := statusOf(t, dir), scrape(t, base)
 	want := map[string]float64{
@@ -115,6 +116,31 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	for name := range got {
 		if strings.HasPrefix(name, "crawler_hosts_waiting{") || strings.HasPrefix(name, "crawler_limited_by{") {
 			want[name] = 0
+		}
+	}
+	answers := 0.0
+	for _, class := range []string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
+		name := fmt.Sprintf("crawler_answers_total{status=%q}", class)
+		want[name] = got[name]
+		answers += got[name]
+	}
+	if answers != float64(st.Progress.Requests) || got[`crawler_answers_total{status="2xx"}`] == 0 {
+		t.Errorf("%g answers, want one for each of %d requests", answers, st.Progress.Requests)
+	}
+	for _, name := range []string{"crawler_latency_seconds", "crawler_page_bytes"} {
+		want[name+"_count"], want[name+"_sum"] = answers-got[`crawler_answers_total{status="none"}`], got[name+"_sum"]
+		if want[name+`_bucket{le="+Inf"}`] = want[name+"_count"]; got[name+"_sum"] <= 0 {
+			t.Errorf("%s_sum is %g, want more than 0", name, got[name+"_sum"])
+		}
+		for bucket, n := range got {
+			if strings.HasPrefix(bucket, name+"_bucket{") && !strings.Contains(bucket, "Inf") {
+				want[bucket] = min(n, want[name+"_count"])
+			}
+		}
+	}
+	for name, n := range got {
+		if strings.HasPrefix(name, "crawler_host_errors{") && n > 0 {
+			want[name] = n
 		}
 	}
 	want[`crawler_limited_by{kind="seeds"}`], want["crawler_pause_rules"] = 1, 0
