@@ -49,7 +49,7 @@ var internalFloor = map[string]string{
 }
 
 // floorless are the top folders that are on no floor.
-var floorless = []string{"internal", "docs", "findings", "tools", ".ci", ".git"}
+var floorless = []string{"internal", "docs", "deploy", "findings", "tools", ".ci", ".git"}
 
 // isOutput reports whether a folder holds the output of a run or of a build. Git ignores
 // such folders.
