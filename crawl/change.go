@@ -276,7 +276,12 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 	refuse(from.CheckExternal && from.MaxExternal == 0 && to.MaxExternal > 0, "max-external", uncounted)
 	refuse(wide && from.MaxPerHost != settings.Auto && to.MaxPerHost == settings.Auto, "max-per-host",
 		"the hosts of seeds, which auto does not limit, were not stored, so auto cannot begin now")
-	if p.Redis == nil || maxPerHost(from) > 0 {
+	if p.Redis == nil {
+		return errs
+	}
+	refuse(limitsSites(to) && !limitsSites(&p.Settings), "domain-rate",
+		"the crawl was created without one, so the hosts of a domain are in several partitions of Redis, and a limit cannot begin now")
+	if maxPerHost(from) > 0 {
 		return errs
 	}
 	refuse(maxPerHost(to) > 0, "max-per-host", uncounted+" in Redis")
@@ -286,6 +291,9 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 	}
 	return errs
 }
+
+// limitsSites reports whether some hosts have a domain rate.
+func limitsSites(s *Settings) bool { return policyOf(s, nil).LimitsSites() }
 
 // direction reports whether a change of a setting, from and to a stored form, refuses URLs that were crawled before
 // (stricter), and whether it lets the crawl follow links that were refused before (looser). Both are false

@@ -126,6 +126,13 @@ func TestUnchangeable(t *testing.T) {
 		"uncounted":  {shared: true, text: "max-per-host=5", want: "max-per-host: without a limit"},
 		"counted":    {text: "max-per-host=5"},
 		"budget":     {shared: true, text: "hosts:a.test=budget 5", want: "hosts: a.test: budget: without a limit"},
+		"rate off":   {shared: true, before: func(s *Settings) { s.DomainRate = 0 }, text: "domain-rate=4", want: "domain-rate: the crawl was created without one"},
+		"host rate":  {shared: true, before: func(s *Settings) { s.DomainRate = 0 }, text: "hosts:*.a.test=domain-rate 2", want: "domain-rate: the crawl was created without one"},
+		"rate":       {shared: true, text: "domain-rate=0"},
+		"rate again": {shared: true, before: func(s *Settings) {
+			s.DomainRate, s.Hosts = 0, []Host{{Pattern: "*.b.test", DomainRate: new(2.0)}}
+		}, text: "domain-rate=4"},
+		"own rate":   {before: func(s *Settings) { s.DomainRate = 0 }, text: "domain-rate=4"},
 		"own budget": {text: "hosts:a.test=budget 5"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func (v hostViews) of(state *frontier.HostState) report.Host {
 		if learnt.Cause != "" {
 			host.Why = learnt.Cause
 		}
-	case waits && learnt.Domain:
+	case waits && state.Crowded:
 		host.WaitsFor = report.WaitDomain
 	case waits:
 		host.WaitsFor = report.WaitDelay

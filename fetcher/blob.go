@@ -20,7 +20,6 @@ const blobVersion = 1
 const (
 	seriesPart = "series"
 	errorPart  = "error"
-	domainPart = "domain" // empty; it is there while the host waits for its domain
 )
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
@@ -45,9 +44,6 @@ func (h *holding) appendBlob(b []byte) []byte {
 	}
 	if e := h.lastError; e != nil {
 		add(errorPart, append(binary.AppendVarint(nil, e.Time.Unix()), e.Error...))
-	}
-	if h.crowded > 0 {
-		add(domainPart, nil)
 	}
 	causes := 0
 	for name, state := range h.origins {
@@ -87,9 +83,6 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		switch name {
 		case "":
 			h.cause = clip(string(rules))
-			return nil
-		case domainPart:
-			h.wasCrowded = true
 			return nil
 		case errorPart:
 			h.lastError = decodeError(rules)

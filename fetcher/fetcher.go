@@ -226,7 +226,6 @@ type Crawl struct {
 	limiter   *rate.Limiter  // nil means no limit
 	bandwidth *bandwidth     // nil means no limit
 	roster    roster
-	sites     sites
 	barrier   barrier
 	pages     pages
 	backlog   backlog
@@ -293,7 +292,6 @@ func New(config Config) (*Crawl, error) {
 		backlog:  newBacklog(config.Memory),
 		ruleBook: newRuleBook(config.Memory),
 		roster:   newRoster(),
-		sites:    sites{byName: make(map[string]*site), sweepAt: rosterSweep},
 		pages:    newPages(),
 		slots:    newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),

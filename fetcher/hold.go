@@ -32,12 +32,6 @@ type holding struct {
 	listed chan struct{} // sitemaps being visited, one at most
 	room   *gate         // visits not completed; at most the result of visitRoom
 
-	siteName string
-	share    float64 // requests per second of the site that the host may use; 0 means that it has none
-
-	wasCrowded bool          // according to the blob
-	crowded    time.Duration // the site has no place for the host, which is given back for this time; see sites
-
 	// only the method run uses these fields, until closing is true
 	received int
 	pending  []frontier.Item        // still to do, in this order
@@ -95,7 +89,6 @@ func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
 		c.cfg.Logger.Warn("host state unreadable", slog.String("host", l.Host), slog.Any("err", err))
 	}
 	h.noteRules("")
-	h.enterSite(time.Now())
 	c.roster.join(h)
 	h.kept, h.release = context.WithCancel(c.hard)
 	h.keepLease(l.TTL/2, backoff{})
@@ -181,7 +174,6 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	h.release()
 	h.ruleBook.set(h, 0)
 	h.roster.leave(h)
-	h.leaveSite()
 	h.keeping.Wait()
 	return 0, h.failure
 }
@@ -195,7 +187,7 @@ var errDead = errors.New("fetcher: the host answers no more")
 
 // next makes sure that there is a pending item, or returns false.
 func (h *holding) next(stop context.Context) bool {
-	if stop.Err() != nil || h.isOver() || h.crowded > 0 || h.held > maxHeld || h.cfg.Policy().HostPaused(h.lease.Host) {
+	if stop.Err() != nil || h.isOver() || h.held > maxHeld || h.cfg.Policy().HostPaused(h.lease.Host) {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()

@@ -211,7 +211,7 @@ func (h *holding) update(end bool) (update frontier.HostUpdate, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	update = frontier.HostUpdate{Due: max(h.dueIn(now), h.robotsDue(now), h.crowded), Delay: h.host.Delay(), End: end}
+	update = frontier.HostUpdate{Due: max(h.dueIn(now), h.robotsDue(now)), Delay: h.host.Delay(), End: end}
 	if h.changed || end {
 		update.Blob = h.appendBlob(nil)
 		h.changed = false

@@ -1,17 +1,14 @@
 package fetcher_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
@@ -33,7 +30,8 @@ func TestDomainRate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+				var cfg config
+				w := newWorldOf(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
 					if strings.HasSuffix(url, "/robots.txt") {
 						return status(404), true
 					}
@@ -43,8 +41,8 @@ func TestDomainRate(t *testing.T) {
 						return links(fmt.Sprintf("/%d", min(n+1, 20))), true
 					}
 					return links("/1", "/2"), true
-				}})
-				cfg := w.config()
+				}}, frontiertest.MemoryConfig{Delay: c.delay, Policy: func() *policy.Policy { return &cfg.Policy }})
+				cfg = w.config()
 				cfg.Politeness.Delay, cfg.Politeness.LatencyFactor, cfg.DomainRate = c.delay, 0, c.rate
 				two := 2.0
 				cfg.Hosts = policy.NewHosts(policy.Override{Pattern: "*.own.test", DomainRate: &two})
@@ -90,66 +88,4 @@ func TestDomainRate(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestHostWaitsForItsDomain: the view of a host that was given back says that it waits for its domain.
-func TestHostWaitsForItsDomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, pages(nil))
-		cfg := w.config()
-		cfg.DomainRate = 1
-		worker := w.worker(cfg)
-		w.seed(worker, "http://a.own.test/", "http://b.own.test/")
-		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer stop()
-		if _, err := worker.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-		waiting := 0
-		err := w.store.Hosts(t.Context(), frontier.HostQuery{}, func(state frontier.HostState) bool {
-			view, err := fetcher.ViewHost(state.Blob, state.Host, "crawler", &cfg.Policy, time.Now())
-			if err != nil {
-				t.Error(err)
-			}
-			if view.Domain {
-				waiting++
-			}
-			return true
-		})
-		if err != nil || waiting != 1 {
-			t.Errorf("%d hosts wait for their domain (%v), want 1", waiting, err)
-		}
-	})
-}
-
-// TestManyHostsWaitForTheirDomain: hosts that wait for their domain are tried again about as often as its rate says.
-func TestManyHostsWaitForTheirDomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, pages(nil))
-		cfg := w.config()
-		cfg.DomainRate = 4
-		counted := &leaseCount{Store: w.store}
-		cfg.Store = counted
-		var seeds []string
-		for n := range 400 {
-			seeds = append(seeds, fmt.Sprintf("http://h%d.a.test/", n))
-		}
-		w.crawl(cfg, seeds...)
-		// Each host is leased once at the start, and once or twice when it is its turn.
-		if n := counted.leases.Load(); n > 3*400 {
-			t.Errorf("%d leases for 400 hosts, want at most 1200", n)
-		}
-	})
-}
-
-// leaseCount counts leases.
-type leaseCount struct {
-	frontier.Store
-	leases atomic.Int64
-}
-
-func (c *leaseCount) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
-	grant, err := c.Store.Lease(ctx, request)
-	c.leases.Add(int64(len(grant.Leases)))
-	return grant, err
 }

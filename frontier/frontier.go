@@ -37,7 +37,16 @@ type Store interface {
 	Add(ctx context.Context, offers []Offer) ([]Verdict, error)
 
 	// Lease leases at most len(request.IDs) due hosts to the caller, but none that the store's policy
-	// pauses (see policy.Policy.HostPaused). A host that was paused is due when it was before. A lease lasts
+	// pauses (see policy.Policy.HostPaused). A host that was paused is due when it was before.
+	//
+	// The hosts of a site (policy.Site) get at most the DomainRate of the policy together. A host with a delay has a
+	// place in its site from its lease until it is due again, but no longer than that delay after the end of the
+	// lease, and makes 1/delay requests per second there. A host is leased only if it and those that have a place
+	// make at most the rate that the policy has for it, or none has a place. A host that finds no place waits behind
+	// those that wait already, and so does one that has just had a place. It is tried again now and then, the more
+	// often the fewer are before it, and within 5 min. A change of the DomainRate counts from the next try on.
+	//
+	// A lease lasts
 	// until the caller ends it or it expires. If one of the IDs already has a lease,
 	// Lease returns that lease. Lease does not block: Grant.Wait is the time until
 	// the next host can become due.

@@ -148,6 +148,7 @@ type HostState struct {
 	Delayed uint64        // wait for another attempt
 	Leased  uint64        // a worker has them; 0 means that the host is not leased, or that all items of its lease are completed
 	DueIn   time.Duration // 0 means that the host is due now, or leased
+	Crowded bool          // it waits for a place in its site until then: see Store.Lease
 	Delay   time.Duration // of the last HostUpdate
 	Blob    []byte        // of the last HostUpdate; nil means none, or that the store has forgotten the state of a host without items
 	Counts  HostCounts

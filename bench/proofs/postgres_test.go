@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -220,6 +221,30 @@ func TestPostgresKilled(t *testing.T) {
 		r.judgeExact(web)
 		judgeBlows(t, blows, times)
 	})
+}
+
+// TestPostgresPooled crawls through a pgbouncer, in each of two modes. It kills workers at crash points between a step
+// in Postgres and a step in Redis, and pgbouncer at random moments. Every exact key must have one record.
+func TestPostgresPooled(t *testing.T) {
+	t.Parallel()
+	for i, mode := range []string{"session", "transaction"} {
+		t.Run("pool_mode="+mode, func(t *testing.T) {
+			t.Parallel()
+			seed := newSeed(t)
+			web := hardWeb(t, seed)
+			r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 22+uint64(i))), "postgres")
+			pooler := servers.PgBouncer(t, r.database, servers.PgBouncerOptions{Mode: mode, Config: "default_pool_size = 60"})
+			r.name[slices.Index(r.name, r.database.DSN())] = pooler.Through(r.database.DSN())
+			r.points = exactPoints(r.rng)
+			times := sized(2, 20)
+			blows := r.strike(web, times, sized(60, 700), func() error {
+				return errors.Join(pooler.Kill(), pooler.Restart())
+			})
+			r.work(sized(2, 3))
+			r.judgeExact(web)
+			judgeBlows(t, blows, times)
+		})
+	}
 }
 
 // judgeBlows checks that the number of blows is at least want.

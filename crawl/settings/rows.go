@@ -125,7 +125,7 @@ var rows = []*Row{
 		func(s *Settings) Value {
 			return number(&s.HostConcurrency, 1, MaxHostConcurrency, "a whole number from 1 to 1024")
 		}},
-	{"domain-rate", "", Politeness, "4", Live, Fixed, "requests per second of this process to all hosts of a domain together, or to one of them if --delay allows more; 0 no limit",
+	{"domain-rate", "", Politeness, "4", Live, Fixed, "requests per second to all hosts of a domain together, or to one of them if --delay allows more; 0 no limit",
 		func(s *Settings) Value { return real(&s.DomainRate) }},
 	{"host-key", "", Politeness, "host", Created, Fixed, "`UNIT` whose URLs share a delay: host or domain",
 		func(s *Settings) Value { return oneOf(&s.HostKey, "host", "domain") }},

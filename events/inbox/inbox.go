@@ -144,7 +144,8 @@ type Inbox struct {
 }
 
 // Open returns the inbox of cfg.Group. The error is ErrSchema if Migrate was not called, or
-// was called by a program with another version of the tables.
+// was called by a program with another version of the tables. It is ErrPooler if cfg.DB would
+// lose its prepared statements.
 func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -152,7 +153,10 @@ func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	}
 	i := &Inbox{cfg: cfg, wake: make(chan struct{}, 1)}
 	var version int64
-	err = cfg.DB.QueryRow(ctx, i.statement(identitySQL)).Scan(&i.identity, &version)
+	if err := checkPooler(ctx, cfg.DB); err != nil {
+		return nil, err
+	}
+	err = explain(cfg.DB.QueryRow(ctx, i.statement(identitySQL)).Scan(&i.identity, &version))
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
 		return nil, fmt.Errorf("%w: %w: call inbox.Migrate", ErrSchema, err)
 	}

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/pressly/goose/v3"
 )
@@ -33,7 +30,7 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 		return 0, err
 	}
 	if version, err = migrate(ctx, db, prefix); err != nil {
-		return 0, fmt.Errorf("inbox: migrate %q: %w", prefix, err)
+		return 0, fmt.Errorf("inbox: migrate %q: %w", prefix, explain(err))
 	}
 	if version > schemaVersion {
 		return version, fmt.Errorf("%w: %q has version %d, this program knows %d: use a newer one",
@@ -42,37 +39,25 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 	return version, nil
 }
 
-// migrate migrates under an advisory lock. The lock ends with its connection at the
-// latest.
+// migrate migrates under an advisory lock. The lock belongs to a transaction, because a pooler in
+// transaction mode gives the session to other clients after it.
 func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
-	lock, err := db.Conn(ctx)
+	lock, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if closed := lock.Close(); !errors.Is(closed, sql.ErrConnDone) {
-			err = errors.Join(err, closed)
-		}
-	}()
-	const key = "hashtextextended('inbox ' || $1, 0)"
-	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock("+key+")", prefix); err != nil {
+	defer func() { _ = lock.Rollback() }() // if it fails, the end of the connection rolls back
+	const wait = "SELECT pg_advisory_xact_lock(hashtextextended('inbox ' || $1, 0))"
+	if _, err := lock.ExecContext(ctx, wait, prefix); err != nil {
 		return 0, err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_unlock("+key+")", prefix); err != nil {
-			// The session with the lock ends, or has ended. The result of the migration does not change.
-			_ = lock.Raw(func(any) error { return driver.ErrBadConn })
-		}
-	}()
 	schema, _, _ := strings.Cut(prefix, ".")
 	var exists bool
 	if err := lock.QueryRowContext(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists); err != nil {
 		return 0, err
 	}
 	if !exists {
-		if _, err := lock.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
 			return 0, err
 		}
 	}
@@ -89,7 +74,7 @@ func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 		return 0, err
 	}
 	if _, err := provider.Up(ctx); err != nil {
-		// If the session with the lock ended, another process may have migrated at the same time.
+		// If the transaction with the lock ended, another process may have migrated at the same time.
 		if version, again := provider.GetDBVersion(ctx); again == nil && version >= schemaVersion {
 			return version, nil
 		}

@@ -85,7 +85,7 @@ func (i *Inbox) inTransaction(ctx context.Context, body func(tx pgx.Tx) error) e
 		_ = tx.Rollback(ctx) // if it fails, the end of the connection rolls back
 	}()
 	if err := body(tx); err != nil {
-		return err
+		return explain(err)
 	}
 	return tx.Commit(ctx)
 }
@@ -122,7 +122,7 @@ func resultOfScan(err, noRows error) (Result, error) {
 	case errors.Is(err, noRows):
 		return Duplicate, nil
 	case err != nil:
-		return 0, fmt.Errorf("mark: %w", err)
+		return 0, fmt.Errorf("mark: %w", explain(err))
 	}
 	return Done, nil
 }

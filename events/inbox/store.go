@@ -107,7 +107,7 @@ type DeadLetter struct {
 func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 	rows, err := i.cfg.DB.Query(ctx, i.statement(deadSQL), i.cfg.Group, limit)
 	if err != nil {
-		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, err)
+		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, explain(err))
 	}
 	letters, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d DeadLetter, err error) {
 		e := &d.Event
@@ -115,7 +115,7 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 		return d, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, err)
+		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, explain(err))
 	}
 	return letters, nil
 }
@@ -138,7 +138,7 @@ func (i *Inbox) change(ctx context.Context, what, statement string, ids []string
 	}
 	tag, err := i.cfg.DB.Exec(ctx, statement, append([]any{i.cfg.Group, ids}, more...)...)
 	if err != nil {
-		return 0, fmt.Errorf("inbox: %s dead letters of group %q: %w", what, i.cfg.Group, err)
+		return 0, fmt.Errorf("inbox: %s dead letters of group %q: %w", what, i.cfg.Group, explain(err))
 	}
 	return int(tag.RowsAffected()), nil
 }
@@ -161,7 +161,7 @@ func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
 	err := i.cfg.DB.QueryRow(ctx, i.statement(statsSQL), i.cfg.Group, i.clock()).
 		Scan(&s.Pending, &s.Dead, (*zeronull.Timestamptz)(&s.Oldest), &lag)
 	if err != nil {
-		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, err)
+		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, explain(err))
 	}
 	s.SweepLag = time.Duration(lag) * time.Microsecond
 	return s, nil

@@ -59,7 +59,7 @@ func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, er
 		var lag *int64
 		var last *time.Time
 		if err := i.cfg.DB.QueryRow(ctx, i.statement(sweepSQL), batch, i.clock(), from).Scan(&count, &lag, &last); err != nil {
-			return deleted, fmt.Errorf("inbox: delete expired marks: %w", err)
+			return deleted, fmt.Errorf("inbox: delete expired marks: %w", explain(err))
 		}
 		took := time.Since(started)
 		deleted += count

@@ -146,7 +146,7 @@ func (w worker) round(stop, handlerCtx context.Context) (found bool) {
 		case errors.Is(err, pgx.ErrNoRows) || stop.Err() != nil && err != nil:
 			continue
 		case err != nil:
-			w.cfg.Logger.LogAttrs(stop, slog.LevelWarn, "events cannot be claimed", slog.String("type", kind), slog.Any("err", err))
+			w.cfg.Logger.LogAttrs(stop, slog.LevelWarn, "events cannot be claimed", slog.String("type", kind), slog.Any("err", explain(err)))
 			return false
 		}
 		found = true

@@ -85,7 +85,7 @@ func (b *broken) Crash() (Crawl, error) {
 		for id, l := range m.leases {
 			if !l.ended {
 				l.host.due = later(l.host.due, now.Add(l.host.delay))
-				m.release(l)
+				m.release(l, now)
 			}
 			delete(m.leases, id)
 		}

@@ -55,6 +55,7 @@ type Options struct {
 	Delay          time.Duration    // of hosts without a HostUpdate; 0 means none
 	LeaseTTL       time.Duration    // how long a lease lasts
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
+	DomainRate     float64          // requests per second to the hosts of a site; 0 means no limit
 	SeedsUnlimited bool             // MaxPerHost does not hold for hosts of seeds (see frontier.SeedHost)
 	Capacity       uint64           // capacity of the filter, without growth; 0 means large enough for the case
 	Policy         *policy.Live     // has the fields above, and changes; nil means that only they count
@@ -72,7 +73,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, quotaCases, raceCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, siteCases, quotaCases, raceCases)
 }
 
 // driving returns a function that calls the function open and returns a driver of the crawl
@@ -84,7 +85,7 @@ func driving(open func(*testing.T, Options) Crawl) func(*testing.T, Options) *dr
 		opt.Now, opt.Output = d.Clock.Now, d.out
 		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
 		opt.Policy = policy.NewLive(&policy.Policy{
-			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
+			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited, DomainRate: opt.DomainRate,
 		})
 		d.Crawl, d.opt = open(t, opt), opt
 		return d

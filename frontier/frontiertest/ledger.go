@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -49,6 +50,9 @@ type site struct {
 	blob   []byte
 	fading bool // Retry was called while the host was leased; the blob might be gone
 	lease  *ledgerLease
+
+	share  float64 // requests per second of its place in its site, which it has while it is leased, and until leaves
+	leaves time.Time
 
 	done, pages, bytes uint64
 	causes             map[string]uint64
@@ -164,12 +168,15 @@ func (g *ledger) expire() {
 		if h.inFlight > 0 {
 			s.due = later(s.due, h.deadline.Add(s.delay))
 		}
-		g.release(h)
+		g.release(h, h.deadline)
 	}
 }
 
-// release returns the open items of a lease to the queue, and removes the lease.
-func (g *ledger) release(h *ledgerLease) {
+// release returns the open items of a lease, which ended at a time, to the queue, and removes the lease.
+func (g *ledger) release(h *ledgerLease, ended time.Time) {
+	if s := g.sites[h.host]; h.inFlight > 0 {
+		s.leaves = ended.Add(min(s.due.Sub(ended), seconds(1/s.share)))
+	}
 	for _, k := range h.open() {
 		k.state, k.notBefore = frontier.Queued, time.Time{}
 		g.stats.Leased--
@@ -290,6 +297,9 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	g.Require(may && s.lease == nil && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
 		"host %s handed out for %v with %d items; crawl paused: %t, host leased: %t, due in %v",
 		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.lease != nil, s.due.Sub(now))
+	if !these {
+		g.enterSite(l.Host, now)
+	}
 	h := &ledgerLease{
 		id: l.ID, host: l.Host, settled: map[*known]bool{},
 		inFlight: max(request.InFlight, 1), deadline: now.Add(l.TTL),
@@ -302,6 +312,29 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	h.only = nil
 	s.lease, g.leases[l.ID] = h, h
 	s.blob, s.fading = l.Blob, false
+}
+
+// enterSite checks that there is a place for a host in its site.
+func (g *ledger) enterSite(host string, now time.Time) {
+	s, load := g.sites[host], 0.0
+	for other, o := range g.sites {
+		if policy.Site(other) == policy.Site(host) && (o.lease != nil && o.lease.inFlight > 0 || o.leaves.After(now)) {
+			load += o.share
+		}
+	}
+	own := g.opt.Policy.Load().Host(host)
+	if s.share = 0; own.DomainRate > 0 && s.delay > 0 {
+		s.share = 1 / s.delay.Seconds()
+		g.Require(load == 0 || load+s.share <= own.DomainRate+1e-6,
+			"host %s handed out, with %v requests per second, while its site has %v of %v", host, s.share, load, own.DomainRate)
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(min(s, 1e6) * float64(time.Second)) }
+
+// mayCrowd reports whether a host can wait for a place in its site. The store chooses when it is tried again.
+func (g *ledger) mayCrowd(host string) bool {
+	return g.opt.DomainRate > 0 && strings.HasSuffix(host, "."+siblings)
 }
 
 // repeated checks the answer to a repeated request for a lease. The answer must have all
@@ -337,10 +370,14 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	if grant.Paused || exhausted || grant.Empty || request.Hosts != nil {
 		return
 	}
-	due, first := 0, time.Time{}
+	due, first, crowded := 0, time.Time{}, false
 	for host, s := range g.sites {
 		at, waiting := g.wake(host)
 		if !waiting || g.opt.Policy.Load().HostPaused(host) {
+			continue
+		}
+		if g.mayCrowd(host) {
+			crowded = crowded || s.lease == nil && !at.After(now)
 			continue
 		}
 		if s.lease == nil && !at.After(now) {
@@ -351,7 +388,7 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 		}
 	}
 	if due == 0 {
-		g.Require(grant.Wait > 0 && (first.IsZero() || !now.Add(grant.Wait).After(first)),
+		g.Require((grant.Wait > 0 || crowded) && (first.IsZero() || !now.Add(grant.Wait).After(first)),
 			"Grant.Wait is %v, want more than 0 and no more than %v, when the first host is due", grant.Wait, first.Sub(now))
 		return
 	}
@@ -438,7 +475,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 		s.blob, s.fading = slices.Clone(update.Blob), false
 	}
 	if update.End {
-		g.release(h)
+		g.release(h, now)
 	}
 	return written
 }

@@ -24,7 +24,7 @@ type MemoryConfig struct {
 	// PagesOnly says that leased items do not count towards MaxPages: see LimitsPagesOnly.
 	PagesOnly bool
 
-	Policy func() *policy.Policy // only its Pause counts; nil means none
+	Policy func() *policy.Policy // only its Pause, DomainRate and Hosts count; nil means none
 	Now    func() time.Time      // nil means time.Now
 	Output frontier.Output       // nil means that records are written and nothing is synced
 	// Exact is the exact set, which decides whether exact items are new; nil means that there is none, and the Memory
@@ -78,13 +78,16 @@ type entry struct {
 
 // host is one host key. It is kept for the whole crawl.
 type host struct {
-	key   string
-	queue []*entry // queued items, delayed or not, by priority, then seq
-	added uint64   // items ever added
-	due   time.Time
-	delay time.Duration
-	blob  []byte
-	lease *lease // nil while it is not leased
+	key    string
+	queue  []*entry // queued items, delayed or not, by priority, then seq
+	added  uint64   // items ever added
+	due    time.Time
+	delay  time.Duration
+	blob   []byte
+	lease  *lease  // nil while it is not leased
+	site   string  // see policy.Site
+	share  float64 // requests per second of its place in the site, which it has while it is leased, and until leaves
+	leaves time.Time
 
 	counts frontier.HostCounts // without Failed and Ago
 	last   time.Time           // when an item was last completed, except by GiveBack; zero means never
@@ -323,7 +326,7 @@ func (d *draft) commit(now time.Time) {
 		}
 		h := m.hosts[o.Host]
 		if h == nil {
-			h = &host{key: o.Host, delay: m.cfg.Delay}
+			h = &host{key: o.Host, site: policy.Site(o.Host), delay: m.cfg.Delay}
 			if frontier.IsCheck(o.Host) {
 				h.delay = max(h.delay, frontier.CheckDelay)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -57,7 +58,7 @@ func (m *Memory) Lookup(_ context.Context, key, url string) (frontier.Status, er
 	fp := m.hasher.Fingerprint(url)
 	status := frontier.Status{InFilter: m.claims(fp)}
 	if h := m.hosts[key]; h != nil {
-		status.HostDueIn = max(h.due.Sub(now), 0)
+		status.HostDueIn, _ = m.dueIn(h, m.loads(now), now)
 	}
 	e := m.entries[fp]
 	if e == nil || e.item.Host != key {
@@ -132,9 +133,18 @@ func (m *Memory) Hosts(_ context.Context, query frontier.HostQuery, visit func(f
 	return nil
 }
 
+// dueIn returns the time until a host that is not leased can be leased, and whether it waits for a place in its site.
+func (m *Memory) dueIn(h *host, loads map[string]float64, now time.Time) (in time.Duration, crowded bool) {
+	if in = max(h.due.Sub(now), 0); in == 0 && h.lease == nil && m.crowded(h, loads) {
+		return m.turn(h), true
+	}
+	return in, false
+}
+
 func (m *Memory) hostStates() (states []frontier.HostState) {
 	now := m.lock()
 	defer m.mu.Unlock()
+	loads := m.loads(now)
 	for _, key := range slices.Sorted(maps.Keys(m.hosts)) {
 		h := m.hosts[key]
 		state := frontier.HostState{Host: key, Queued: uint64(len(h.queue)), Delay: h.delay, Blob: slices.Clone(h.blob), Counts: h.counts}
@@ -150,7 +160,7 @@ func (m *Memory) hostStates() (states []frontier.HostState) {
 		if h.lease != nil {
 			state.Leased, state.EndsIn = uint64(h.lease.open()), h.lease.deadline.Sub(now)
 		} else {
-			state.DueIn = max(h.due.Sub(now), 0)
+			state.DueIn, state.Crowded = m.dueIn(h, loads, now)
 		}
 		states = append(states, state)
 	}

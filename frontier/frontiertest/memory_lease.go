@@ -92,9 +92,10 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	}
 	var first *host
 	var since time.Time
+	loads := m.loads(now)
 	for _, h := range m.hosts {
 		at, queued := m.wake(h)
-		if h.lease != nil || !queued || at.After(now) || m.cfg.Policy().HostPaused(h.key) || m.allowance(h.key, request.MaxPages) == 0 {
+		if h.lease != nil || !queued || at.After(now) || m.cfg.Policy().HostPaused(h.key) || m.allowance(h.key, request.MaxPages) == 0 || m.crowded(h, loads) {
 			continue
 		}
 		if first == nil || at.Before(since) || at.Equal(since) && h.key < first.key {
@@ -105,8 +106,38 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 		return nil
 	}
 	l := m.addLease(id, first, max(request.InFlight, 1), now)
+	first.share = 0
+	if m.limit(first) > 0 {
+		first.share = 1 / first.delay.Seconds()
+	}
 	m.hand(l, batch(m.cfg.LeaseTTL, first.delay), request.MaxPages, now)
 	return l
+}
+
+// limit returns how many requests per second the hosts of the site of h get together; 0 means that there is no limit.
+func (m *Memory) limit(h *host) float64 {
+	own := m.cfg.Policy().Host(h.key)
+	if h.site == "" || h.delay == 0 {
+		return 0
+	}
+	return own.DomainRate
+}
+
+// loads returns how many requests per second the hosts make that have a place in a site, by site.
+func (m *Memory) loads(now time.Time) map[string]float64 {
+	loads := make(map[string]float64)
+	for _, h := range m.hosts {
+		if h.share > 0 && (h.lease != nil && h.lease.inFlight > 0 || h.leaves.After(now)) {
+			loads[h.site] += h.share
+		}
+	}
+	return loads
+}
+
+// crowded reports whether the site of a host has no place for it.
+func (m *Memory) crowded(h *host, loads map[string]float64) bool {
+	rate, load := m.limit(h), loads[h.site]
+	return rate > 0 && load > 0 && load+1/h.delay.Seconds() > rate*(1+1e-9)
 }
 
 func (m *Memory) addLease(id frontier.LeaseID, h *host, inFlight int, now time.Time) *lease {
@@ -185,8 +216,12 @@ func (m *Memory) wait(now time.Time) time.Duration {
 			first = at
 		}
 	}
+	loads := m.loads(now)
 	for _, h := range m.hosts {
 		if at, queued := m.wake(h); queued && h.lease == nil && !m.cfg.Policy().HostPaused(h.key) {
+			if !at.After(now) && m.crowded(h, loads) {
+				at = now.Add(m.turn(h))
+			}
 			if !at.After(now) {
 				return 0
 			}
@@ -202,6 +237,11 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		return time.Minute
 	}
 	return max(first.Sub(now), 0)
+}
+
+// turn returns the time after which a crowded host is tried again.
+func (m *Memory) turn(h *host) time.Duration {
+	return min(time.Duration(float64(time.Second)/m.limit(h)), h.delay)
 }
 
 // expiryDue returns when l's host is due after l has expired. The worker might have started
@@ -245,13 +285,16 @@ func (m *Memory) expire(now time.Time) {
 			}
 		}
 		l.host.due = l.expiryDue()
-		m.release(l)
+		m.release(l, now)
 	}
 }
 
 // release ends l, and returns the items that l did not complete to the queue.
-func (m *Memory) release(l *lease) {
+func (m *Memory) release(l *lease, now time.Time) {
 	l.ended, l.host.lease = true, nil
+	if l.inFlight > 0 {
+		l.host.leaves = now.Add(min(max(l.host.due.Sub(now), 0), seconds(1/l.host.share)))
+	}
 	for _, e := range l.items {
 		if !l.completed[e] {
 			m.stats.Leased--
@@ -325,7 +368,7 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 		l.host.blob = slices.Clone(update.Blob)
 	}
 	if update.End {
-		m.release(l)
+		m.release(l, now)
 	}
 	if m.cfg.Exact != nil {
 		m.settleLinks(ctx, l, fresh, verdicts)

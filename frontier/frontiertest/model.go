@@ -36,6 +36,7 @@ func modelRun(seed uint64, steps int) testCase {
 		LeaseTTL:   10*time.Second + 50*time.Millisecond,
 		Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
 		MaxPerHost: []uint64{0, 20}[rng.IntN(2)], SeedsUnlimited: seed/2%2 == 1,
+		DomainRate: []float64{0, 1, 20}[seed/4%3],
 	}
 	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
@@ -73,7 +74,7 @@ func (p *player) step() {
 	p.ledger.expire()
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
-		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {6, p.retry}, {3, p.pauseSome}, {3, p.leaseThese}, {2, p.admit}, {4, p.verify}, {1, p.restart},
+		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {6, p.retry}, {3, p.pauseSome}, {3, p.limitSites}, {3, p.leaseThese}, {2, p.admit}, {4, p.verify}, {1, p.restart},
 	})
 }
 
@@ -92,7 +93,7 @@ func (p *player) wait() {
 // randomOffer returns an offer of one of 240 URLs, or seldom of one that is longer. The class depends on the URL, and the other
 // fields are random.
 func (p *player) randomOffer() frontier.Offer {
-	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
+	offer := page(hostName(p.rng.IntN(8)), p.rng.IntN(30))
 	if len(offer.URL)%2 == 0 {
 		offer.Class = frontier.Exact
 	}
@@ -342,7 +343,7 @@ func (p *player) pauseSome() {
 	next.Pause = nil
 	var texts []string
 	for range p.rng.IntN(3) {
-		text := fmt.Sprintf("host=h%d.test", p.rng.IntN(8))
+		text := "host=" + hostName(p.rng.IntN(8))
 		if p.chance(50) {
 			text = fmt.Sprintf("match=[%d-9]$", 3+p.rng.IntN(6))
 		}
@@ -371,8 +372,31 @@ func (p *player) leaseThese() {
 	p.ledger.granted(request, grant, p.Clock.Now())
 }
 
+// limitSites changes the rate of sites, in a crawl that was created with one.
+func (p *player) limitSites() {
+	if p.opt.DomainRate == 0 {
+		return
+	}
+	next := *p.opt.Policy.Load()
+	next.Version++
+	next.DomainRate = []float64{0, 0.25, 1, 20}[p.rng.IntN(4)]
+	p.Note("limit sites to %v requests per second", next.DomainRate)
+	p.opt.Policy.Store(&next)
+	p.grant(frontier.LeaseRequest{Worker: "player"}) // the store sees each policy
+}
+
+// hostName returns a host key. Those of h5, h6 and h7 are of one site.
+func hostName(n int) string {
+	if n >= 5 && n < 8 {
+		return fmt.Sprintf("h%d.%s", n, siblings)
+	}
+	return fmt.Sprintf("h%d.test", n)
+}
+
+const siblings = "site.test"
+
 // randomHost returns the key of one of nine hosts. The last one has no URLs.
-func (p *player) randomHost() string { return fmt.Sprintf("h%d.test", p.rng.IntN(9)) }
+func (p *player) randomHost() string { return hostName(p.rng.IntN(9)) }
 
 func (p *player) retry() {
 	var of frontier.Failures

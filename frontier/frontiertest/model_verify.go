@@ -104,6 +104,7 @@ func (p *player) verifyHosts() {
 		}
 		p.Require(h.Queued == got.Queued && h.Leased == got.Leased && sameCounts(got.Counts, h.Counts),
 			"Hosts: %s has %d queued, %d leased, %+v, want %d, %d, %+v", got.Host, got.Queued, got.Leased, got.Counts, h.Queued, h.Leased, h.Counts)
+		p.Require(!got.Crowded || got.DueIn > 0 && s.lease == nil && !s.due.After(now) && p.ledger.mayCrowd(got.Host), "Hosts: %s waits for a place in its site for %v", got.Host, got.DueIn)
 		return true
 	}), "Hosts")
 	for host, h := range want {
@@ -140,7 +141,8 @@ func (p *player) verifyStatus(k *known) {
 	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
 	if s.lease == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
 		want := max(s.due.Sub(now), 0)
-		p.Require(status.HostDueIn == want, "host %s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
+		p.Require(status.HostDueIn == want || status.HostDueIn > want && p.ledger.mayCrowd(k.item.Host),
+			"host %s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 	}
 }
 
@@ -169,6 +171,9 @@ func (p *player) restart() {
 		p.runOut()
 		p.verify()
 		return
+	}
+	for _, s := range p.ledger.sites { // a store may forget places
+		s.share = 0
 	}
 	p.grant(frontier.LeaseRequest{})
 	if leased := p.ledger.stats.Leased; leased > 0 && p.books().Leased == 0 || leased == 0 && p.forgot() {
@@ -225,7 +230,7 @@ func (p *player) takenBack(how string) {
 		s.due = now.Add(status.HostDueIn)
 		p.Require(!s.due.Before(earliest) && !s.due.After(latest),
 			"after a %s: host %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
-		p.ledger.release(h)
+		p.ledger.release(h, now)
 	}
 }
 

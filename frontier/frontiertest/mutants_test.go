@@ -482,6 +482,73 @@ var mutants = []mutant{
 			return b.Memory.Retry(ctx, of)
 		}
 	}, nil, false},
+	{"has no rate of sites", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					h.share = 0
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"SiteHasItsRate", "SiteHasOneHostAtLeast", "SiteObeysANewRate"}, false},
+	{"ends places with the lease", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					h.leaves = time.Time{}
+				}
+			})
+			return err
+		}
+	}, []string{"SiteHasItsRate", "SiteHasOneHostAtLeast"}, false},
+	{"keeps places during back-offs", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					if h.lease == nil {
+						h.leaves = h.due
+					}
+				}
+			})
+			return err
+		}
+	}, []string{"SiteHasItsRate"}, true},
+	{"counts hosts of a site, not requests", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					h.share = min(1, h.share*1e9)
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"SiteAddsUpTheDelays"}, true},
+	{"gives places to callers that make no request", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			b.locked(func(m *Memory) {
+				for _, l := range grant.Leases {
+					if h := m.hosts[l.Host]; h.lease != nil && h.lease.inFlight == 0 {
+						h.share, h.leaves = 1, m.cfg.Now().Add(m.cfg.LeaseTTL)
+					}
+				}
+			})
+			return grant, err
+		}
+	}, []string{"SiteCountsOnlyRequests"}, true},
+	{"limits addresses", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					h.site = "all"
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"SiteLeavesOutChecksAndAddresses"}, false},
 	{"forgets that it is paused", func(b *broken) {
 		b.reopen = func() (Crawl, error) { return b, b.Memory.Pause(context.Background(), false) }
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},

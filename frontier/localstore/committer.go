@@ -51,11 +51,12 @@ type group struct {
 	scratch  []byte
 
 	due, queue *pebble.Iterator // read by the grants; nil until used
+	later      int64            // no host that the grants found due, and did not lease, is due earlier
 }
 
 func (s *Store) newGroup() *group {
 	return &group{
-		Store: s, now: s.now(), batch: s.db.NewBatch(),
+		Store: s, now: s.now(), batch: s.db.NewBatch(), later: never,
 		exact:    make(map[bloomstore.Fingerprint]bool),
 		sampled:  make(map[bloomstore.Fingerprint]bool),
 		retried:  make(map[uint64]bool),

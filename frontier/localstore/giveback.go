@@ -16,6 +16,7 @@ func (g *group) endLease(l *lease) {
 	}
 	g.move(h, len(l.held), -len(l.held))
 	h.lease = nil
+	g.leaveSite(l)
 	delete(g.leases, l.id)
 	g.remove(leaseKey(l.id))
 	g.touch(h)

@@ -94,7 +94,7 @@ func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 	}
 	h := host{key: key}
 	err = decodeHost(row, &h)
-	status.HostDueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
+	status.HostDueIn = time.Duration(h.dueAt(v.now)-v.now) * time.Microsecond
 	return status, err
 }
 
@@ -277,7 +277,7 @@ func (v *view) stateOf(h *host) (frontier.HostState, error) {
 		state.Counts.Ago = time.Duration(max(v.now-h.last, 1)) * time.Microsecond
 	}
 	if lease.host == "" {
-		state.DueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
+		state.DueIn, state.Crowded = time.Duration(h.dueAt(v.now)-v.now)*time.Microsecond, h.crowded(v.now)
 	} else {
 		state.Lost = v.store.mode == readOnly // the process that had the lease was killed
 	}

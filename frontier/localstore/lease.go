@@ -14,6 +14,7 @@ type lease struct {
 	id       frontier.LeaseID
 	host     *host
 	inFlight int
+	place    place // in the site of the host
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
@@ -127,13 +128,13 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		}
 		g.due.First()
 	}
-	limited, slowed, skipped := false, int64(never), 0
+	limited, skipped := false, 0
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
 		left := g.leasable(string(key), request.MaxPages)
 		if left == 0 && due <= g.now && len(fresh) > 0 {
 			if g.meta.Stats.Checks.Queued == 0 {
-				return slowed, nil
+				return g.later, nil
 			}
 			limited = true // hosts of checks may follow
 			continue
@@ -156,14 +157,26 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			g.dueFloor = max(g.dueFloor, min(due, g.now))
 		}
 		if due > g.now || len(fresh) == 0 {
-			return min(due, slowed), nil
+			return min(due, g.later), nil
 		}
 		if g.slowDown(h) {
-			slowed = min(slowed, h.due)
+			g.later = min(g.later, h.due)
+			continue
+		}
+		place, again, err := g.enterSite(h)
+		if err != nil {
+			return 0, err
+		}
+		if again > 0 {
+			g.later = min(g.later, again)
+			g.reindex(h, again)
+			if skipped++; skipped > maxParked {
+				return g.now, nil
+			}
 			continue
 		}
 		size := min(batchSize(g.cfg.LeaseTTL, h.delay), left)
-		if err := g.leaseHost(grant, request, fresh[0], h, size); err != nil {
+		if err := g.leaseHost(grant, request, fresh[0], h, size, place); err != nil {
 			return 0, err
 		}
 		fresh = fresh[1:]
@@ -171,7 +184,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	if err := g.due.Error(); err != nil {
 		return 0, fatal("read due hosts", err)
 	}
-	return slowed, nil
+	return g.later, nil
 }
 
 // inFlight returns how many requests to a host the caller can have under way at once.
@@ -193,7 +206,7 @@ func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest)
 			return err
 		}
 		if h.lease == nil && h.waiting[request.Priority] > 0 {
-			if err := g.leaseHost(grant, request, id, h, MaxBatch); err != nil {
+			if err := g.leaseHost(grant, request, id, h, MaxBatch, place{}); err != nil {
 				return err
 			}
 		}
@@ -201,9 +214,9 @@ func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest)
 	return nil
 }
 
-func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int) error {
+func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int, place place) error {
 	l := &lease{
-		id: id, host: h, inFlight: inFlight(&request), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
+		id: id, host: h, inFlight: inFlight(&request), place: place, deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
 		settled: make(settledItems),
 	}
 	first, last := frontier.Priority(0), frontier.Priority(frontier.Priorities-1)
@@ -214,6 +227,7 @@ func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, 
 		return err
 	}
 	h.lease, g.leases[id] = l, l
+	g.sites.unqueue(h.key)
 	g.nextExpiry = min(g.nextExpiry, l.deadline)
 	return g.grantTo(grant, l)
 }

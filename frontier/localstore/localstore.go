@@ -151,6 +151,7 @@ type state struct {
 	presentUntil int64 // time of the next check that the directory exists
 	journaled    int   // adds in the journal
 	unparking    unparking
+	sites        sites
 }
 
 const never = math.MaxInt64

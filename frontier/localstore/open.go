@@ -61,6 +61,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	s.close = sync.OnceValue(s.shutDown)
 	s.hosts, s.leases = make(map[string]*host), make(map[frontier.LeaseID]*lease)
 	s.nextExpiry = never
+	s.sites.byName = make(map[string]*site)
 	exists, err := s.enter()
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func (g *group) unparkHosts(p *policy.Policy, left *int) error {
 		h, err := g.hostOf(string(name))
 		if err == nil && !p.HostPaused(h.key) && h.indexed == due && h.lease == nil {
 			g.reindex(h, due-parked)
-			g.dueFloor = min(g.dueFloor, due-parked)
+			g.dueFloor, g.later = min(g.dueFloor, due-parked), min(g.later, due-parked)
 		}
 		return true, err
 	})
@@ -92,6 +92,7 @@ func (g *group) unparkItems(p *policy.Policy, left *int) error {
 		h.delayed--
 		g.meta.Stats.Delayed--
 		g.enqueue(h, &item)
+		g.later = g.now
 		return true, nil
 	})
 }

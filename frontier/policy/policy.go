@@ -14,10 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
@@ -43,8 +45,8 @@ type Policy struct {
 	AllowSeries []*regexp.Regexp
 
 	Politeness politeness.Policy
-	// DomainRate is the largest number of requests per second that a worker makes to all hosts of a site (canon.Site)
-	// together, or to one of them if its delay allows more; 0 means no limit.
+	// DomainRate is the largest number of requests per second to all hosts of a site (see Site) together, or to one of
+	// them if its delay allows more; 0 means no limit. It holds for the whole crawl: see frontier.Store.Lease.
 	DomainRate      float64
 	HostConcurrency int  // requests to one host at once; at least 1
 	IgnoreRobots    bool // robots.txt is not requested
@@ -139,6 +141,20 @@ func (p *Policy) Host(key string) Host {
 		h.Politeness.Delay, h.Politeness.DeadAfter = max(h.Politeness.Delay, frontier.CheckDelay), 0
 	}
 	return h
+}
+
+// Site returns the site of a host key (canon.Site), whose hosts have a DomainRate together. It returns "" for a host that
+// has no siblings, and for a key of checks (see frontier.CheckHost).
+func Site(key string) string {
+	if frontier.IsCheck(key) {
+		return ""
+	}
+	return canon.Site(key)
+}
+
+// LimitsSites reports whether some hosts have a DomainRate.
+func (p *Policy) LimitsSites() bool {
+	return p.DomainRate > 0 || slices.ContainsFunc(p.Hosts.rows, func(o Override) bool { return o.DomainRate != nil && *o.DomainRate > 0 })
 }
 
 // Live holds the present policy of a crawl. It is safe for concurrent use.

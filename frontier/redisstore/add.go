@@ -159,7 +159,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), index: i}
 		a.owed = before != nil && before[i].Answer == frontier.Added
 		a.link = links && !a.owed
-		a.part = s.parts[partitionOf(a.host, len(s.parts))]
+		a.part = s.partitionAt(it.Host, a.host)
 		a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
 		n, err := s.nodeOf(ctx, a.part)
 		if err != nil {

@@ -18,7 +18,7 @@ type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
 	decided       []exact.Decision  // about items, if there is an exact set
-	base          map[string]string // the result of dump before the call
+	base          map[string]dumped // the result of dump before the call
 	before, after map[string]string // contents before and after the call
 	log           []string
 }

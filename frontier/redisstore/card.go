@@ -20,7 +20,7 @@ import (
 )
 
 // format is the version of the keys and their values.
-const format = 4
+const format = 5
 
 // Fields of the hash Config.cardKey.
 const (
@@ -43,6 +43,7 @@ type card struct {
 	LeaseMS    int64             `json:"lease_ms"` // TTL of all workers' leases
 	Filter     filterCard        `json:"filter"`
 	ExactSet   bool              `json:"exact_set,omitempty"`
+	BySite     bool              `json:"by_site,omitempty"` // the site of a host decides its partition: see Store.partition
 	Settings   frontier.Settings `json:"settings"`
 }
 
@@ -67,7 +68,7 @@ func newCard(cfg *Config) card {
 	return card{
 		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
 		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.Capacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
-		ExactSet: cfg.Exact != nil, Settings: cfg.Settings,
+		ExactSet: cfg.Exact != nil, BySite: cfg.Policy().LimitsSites(), Settings: cfg.Settings,
 	}
 }
 

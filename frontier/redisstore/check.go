@@ -60,7 +60,7 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run stri
 	case strings.HasPrefix(policy, "allkeys-"):
 		return "", fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		// The keys that expire are the due times of hosts without queued items.
+		// The keys that expire are the due times of hosts without queued items, and the places of hosts in their sites.
 		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early",
 			"maxmemory_policy", policy, "want", "noeviction")
 	}
@@ -72,10 +72,10 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run stri
 var commands = []string{
 	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
 	"HGET KEY f", "HGETALL KEY", "HINCRBY KEY f 1", "HKEYS KEY", "HLEN KEY", "HMGET KEY f", "HSET KEY f v", "HSETNX KEY f v",
-	"INFO", "LLEN KEY", "LPUSH KEY v", "LRANGE KEY 0 0", "LTRIM KEY 0 0", "PERSIST KEY", "PEXPIRE KEY 1", "RPUSH KEY v",
+	"INFO", "LLEN KEY", "LPUSH KEY v", "LRANGE KEY 0 0", "LTRIM KEY 0 0", "PERSIST KEY", "PEXPIRE KEY 1", "PTTL KEY", "RPUSH KEY v",
 	"SADD KEY v", "SCAN 0", "SCARD KEY", "SCRIPT LOAD s", "SETRANGE KEY 0 v", "SISMEMBER KEY v", "SMEMBERS KEY",
 	"SMISMEMBER KEY v", "SREM KEY v", "SSCAN KEY 0", "STRLEN KEY", "TIME", "UNLINK KEY", "WAIT 0 0", "ZADD KEY 1 v", "ZCARD KEY",
-	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
+	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZRANK KEY v", "ZREM KEY v", "ZSCORE KEY v",
 }
 
 // checkCommands returns an error if the user is not allowed to run the commands on keys of

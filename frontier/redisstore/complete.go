@@ -395,7 +395,7 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 
 func (c *completing) keys() []string {
 	p := c.h.part
-	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts, p.counts(c.hasher.Fingerprint(c.h.host)))
+	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts, p.counts(c.hasher.Fingerprint(c.h.host)), p.places(c.siteOf(c.h.host)))
 	if c.cfg.Exact != nil {
 		keys = append(keys, p.exact)
 	}

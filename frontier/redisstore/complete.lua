@@ -1,7 +1,8 @@
 -- complete.lua: make completions of a lease take effect, and store what its worker
 -- learnt about the host. Items that the lease completed before are skipped.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
---          12 the counts of the host and of others; with an exact set also 13 exact
+--          12 the counts of the host and of others, 13 the places of the host's site
+--          (place.lua); with an exact set also 14 exact
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 the time until the host is due, ms; '' to keep its due time and its delay
@@ -24,7 +25,7 @@
 -- cost     O(completions, their counters, and the causes that the host has); when the lease ends, also O(items
 --          of the lease)
 local id, ending = ARGV[3], ARGV[6] == '1'
-local FAILED, FAILEDHOSTS, COUNTS, EXACT = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local FAILED, FAILEDHOSTS, COUNTS, PLACES, EXACT = unpack(KEYS, 10, 14)
 
 local lease = redis.call('HMGET', ACTIVE, 'i', 'a', 'x', 's')
 local state = redis.call('HMGET', STATE, 'e', 'y', 'd', 'u')
@@ -131,6 +132,7 @@ local keep = ARGV[4] == ''
 local due, write = tonumber(state[4] or 0), nil
 if not keep then due = soon() + tonumber(ARGV[4]) end
 local fields = {} -- of active
+local place = ending and not keep and placeOf(PLACES)
 if ending then
   local items, aside, waiting = holdings(gone)
   add('leased', -#items)
@@ -169,6 +171,7 @@ if tally then redis.call('HSET', COUNTS, HOST, tally) end
 all('SREM', EXACT, prints)
 all('RPUSH', FAILED, failed)
 if #failed > 0 then redis.call('SADD', FAILEDHOSTS, HOST) end
+if place then hold(PLACES, soon() + math.min(tonumber(ARGV[4]), place), place) end
 if ending then
   write()
 else

@@ -40,7 +40,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 // extend restarts the TTL of a lease. It adds items until the lease has wantOpen open items.
 func (s *Store) extend(ctx context.Context, h *heldLease, wantOpen, known int) (frontier.Extension, error) {
 	asked := s.now()
-	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
+	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: append(h.part.hostKeys(h.host), h.part.places(s.siteOf(h.host))), args: []any{
 		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen,
 	}})
 	if c.err != nil {

@@ -166,6 +166,8 @@ type hostReplies struct {
 	queues [frontier.Priorities]*redis.IntCmd // nil for a host without items, as the next two
 	lease  *redis.MapStringStringCmd
 	ends   *redis.FloatCmd
+	due    *redis.FloatCmd
+	waits  *redis.FloatCmd // in the queue of its site
 }
 
 // states returns the states of hosts of a partition, index for index. The argument busy reports whether they may
@@ -187,6 +189,7 @@ func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, bus
 				r.queues[priority] = pipe.LLen(ctx, p.queue(priority, host))
 			}
 			r.lease, r.ends = pipe.HGetAll(ctx, p.active(host)), pipe.ZScore(ctx, p.leased, host)
+			r.due, r.waits = pipe.ZScore(ctx, p.due, host), pipe.ZScore(ctx, p.siteQueue(l.siteOf(host)), host)
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -240,6 +243,9 @@ func (l *hostLook) stateOf(host string, r *hostReplies, clock time.Time) frontie
 	}
 	if len(lease) == 0 {
 		h.DueIn = left(row(0))
+		if due := int64(r.due.Val()); r.waits.Err() == nil && h.DueIn == 0 && due < parked && left(due) > 0 {
+			h.DueIn, h.Crowded = left(due), true
+		}
 		return h
 	}
 	worker := l.workers[lease["w"]]

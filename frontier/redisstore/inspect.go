@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"slices"
@@ -131,8 +132,9 @@ func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Lo
 	pipe := s.client.Pipeline()
 	state := pipe.HMGet(ctx, p.host(host), "u", "b")
 	added := pipe.HMGet(ctx, key, field)
+	try, waits := pipe.ZScore(ctx, p.due, host), pipe.ZScore(ctx, p.siteQueue(s.siteOf(host)), host)
 	now := pipe.Time(ctx)
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return s.classify(ctx, err)
 	}
 	clock := now.Val()
@@ -141,6 +143,9 @@ func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Lo
 	}
 	if due, err := strconv.ParseInt(text(at(state.Val(), 0)), 10, 64); err == nil {
 		l.HostDueIn = max(time.Duration(due-clock.UnixMilli())*time.Millisecond, 0)
+	}
+	if again := int64(try.Val()); l.HostDueIn == 0 && waits.Err() == nil && again < parked {
+		l.HostDueIn = max(time.Duration(again-clock.UnixMilli())*time.Millisecond, 0)
 	}
 	if blob := text(at(state.Val(), 1)); blob != "" {
 		l.HostBlob = []byte(blob)

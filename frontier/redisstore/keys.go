@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
@@ -124,15 +125,46 @@ func (p *partition) counts(host bloomstore.Fingerprint) string { return p.tag + 
 // hashOf returns two hexadecimal digits, which choose one of 256 hashes for a host.
 func hashOf(host bloomstore.Fingerprint) string { return hex.EncodeToString(host[8:9]) }
 
-// partitionOf returns the number of the partition of a host key, given the fingerprint of the
-// host key.
-func partitionOf(host bloomstore.Fingerprint, partitions int) int {
-	number, _ := bits.Mul64(binary.LittleEndian.Uint64(host[8:]), uint64(partitions))
+// places returns the key of the hash that has the places of the hosts of a site, and queue the key of the sorted set
+// of the hosts that wait for one: see lease.lua.
+func (p *partition) places(site string) string    { return p.tag + "p" + site }
+func (p *partition) siteQueue(site string) string { return p.tag + "q" + site }
+
+// partitionOf returns the number of a partition, given the fingerprint of the site or the host key that decides it.
+func partitionOf(of bloomstore.Fingerprint, partitions int) int {
+	number, _ := bits.Mul64(binary.LittleEndian.Uint64(of[8:]), uint64(partitions))
 	return int(number)
 }
 
+// partition returns the partition of a host. If the crawl was created with a rate of sites, all hosts of a site are
+// in one partition.
 func (s *Store) partition(host string) *partition {
-	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
+	return s.partitionAt(host, s.hasher.Fingerprint(host))
+}
+
+// partitionAt is partition for a host with the given fingerprint.
+func (s *Store) partitionAt(host string, print bloomstore.Fingerprint) *partition {
+	if site := s.siteOf(host); site != "" && site != host {
+		print = s.hasher.Fingerprint(site)
+	}
+	return s.parts[partitionOf(print, len(s.parts))]
+}
+
+// siteOf returns the site of a host, or "" if its site has no rate in this crawl.
+func (s *Store) siteOf(host string) string {
+	if !s.card.BySite {
+		return ""
+	}
+	return policy.Site(host)
+}
+
+// rateOf returns the rate of the site of a host; 0 means that there is no limit.
+func (s *Store) rateOf(host string) float64 {
+	own := s.cfg.Policy().Host(host)
+	if s.siteOf(host) == "" {
+		return 0
+	}
+	return own.DomainRate
 }
 
 // delayedSeqBytes is the length of the number at the start of a member of

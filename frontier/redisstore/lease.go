@@ -224,8 +224,8 @@ func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (faile
 		queue = strconv.Itoa(int(l.request.Priority) + 1)
 	}
 	for i, h := range tries {
-		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, queue,
+		calls[i] = &call{part: h.part, script: leaseScript, keys: l.leaseKeys(h), args: []any{
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), l.cfg.delayMillis(h.host), max(l.request.InFlight, 1), maxItems, l.number, queue, l.rateOf(h.host),
 		}}
 	}
 	l.runAll(ctx, calls)
@@ -242,6 +242,12 @@ func (l *loan) try(ctx context.Context, tries []*heldLease, maxItems int) (faile
 		l.schedule.lent(p, asked, wait)
 	}
 	return failed
+}
+
+// leaseKeys returns the keys of lease.lua.
+func (s *Store) leaseKeys(h *heldLease) []string {
+	site := s.siteOf(h.host)
+	return append(h.part.hostKeys(h.host), h.part.places(site), h.part.siteQueue(site))
 }
 
 // tried handles the answer to the request for a lease. It returns the time until the partition

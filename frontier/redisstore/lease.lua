@@ -1,6 +1,6 @@
 -- lease.lua: lease a host that is due, with its first items. If the host is already
 -- leased under the same id, the call is a repeat: it returns the open items of the lease.
--- KEYS     as in host.lua
+-- KEYS     as in host.lua; 10 the places of the host's site (place.lua), 11 its queue
 -- ARGV     2 the host key
 --          3 the lease's id
 --          4 how long the lease lasts, ms
@@ -10,18 +10,64 @@
 --          8 the number of the worker
 --          9 the queue (1 to 3) of the items, to lease the host although it is not due: the
 --            caller makes no requests. Otherwise ''
+--          10 how many requests per second the hosts of the site get together; 0 means
+--            that there is no limit
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
 --          then, if the lease is held, the ms until it runs out, the blob or nil, and
 --            the number and the entry of each open item
--- cost     O(items), at most 32; a repeat: O(items of the lease)
+-- cost     O(items), at most 32; a repeat: O(items of the lease). With a limit also O(places
+--            of the site) and O(log(hosts in its queue))
 --
 -- The script leases nothing in an epoch that is new to the partition, and nothing
 -- before the end of a hold (hold.lua). After a hold each host waits for its delay. A host
 -- whose state has a shorter delay than the policy is due as much later. With ARGV[9] the due time of the host
 -- is written to its state, and the end of the lease does not change it. Of parked hosts see park.go.
+--
+-- The queue of a site is a sorted set: the hosts that found no place, by the time when they
+-- joined, ms. They are due later, the later the more hosts are before them. A host that finds
+-- a free place while others are before it makes the first of them due.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
+local PLACES, QUEUE = KEYS[10], KEYS[11]
+
+-- enter reports whether the site has a place for the host. If not, it sets when the host is
+-- tried again.
+local function enter(delay)
+  local rate = tonumber(ARGV[10])
+  if rate == 0 or delay == 0 then return true end
+  local share, load, gone = 1000 / delay, 0, {} -- requests per second
+  local places = redis.call('HGETALL', PLACES)
+  for i = 1, #places, 2 do
+    local ends, each = places[i + 1]:match('^(%d+) (%d+)$')
+    if tonumber(ends) <= now() then gone[#gone + 1] = places[i] else load = load + 1000 / each end
+  end
+  local first, stale, most = HOST, {}, 16
+  local free = load == 0 or load + share <= rate * (1 + 1e-9)
+  if free then
+    for _, other in ipairs(redis.call('ZRANGE', QUEUE, 0, most - 1)) do
+      first = other
+      local at = other ~= HOST and tonumber(redis.call('ZSCORE', DUE, other) or PARKED)
+      if not at or at < PARKED then break end
+      stale[#stale + 1], first = other, HOST -- it does not wait any more
+    end
+  end
+  redis.call('ZCARD', QUEUE)
+  all('HDEL', PLACES, gone)
+  all('ZREM', QUEUE, stale)
+  if free and first == HOST and #stale < most then
+    redis.call('ZREM', QUEUE, HOST)
+    hold(PLACES, soon() + ttl + delay, delay)
+    return true
+  end
+  if first ~= HOST and tonumber(redis.call('ZSCORE', DUE, first)) > now() then redis.call('ZADD', DUE, int(now()), first) end
+  redis.call('ZADD', QUEUE, 'NX', int(now()), HOST)
+  local longest = 300000
+  redis.call('PEXPIRE', QUEUE, 2 * longest)
+  local wait = (redis.call('ZRANK', QUEUE, HOST) + 1) * 500 / math.max(rate, share)
+  redis.call('ZADD', DUE, int(soon() + math.min(wait, longest)), HOST)
+  return false
+end
 
 -- granted writes the rest of a lease, and returns the reply.
 local function granted(entries, sums, blob)
@@ -59,6 +105,7 @@ if only and tonumber(known[2] or 0) <= now() then
   if due >= PARKED then due = due - PARKED end
   hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', 0, 'a', 0, 'x', 0, 'w', ARGV[8]})
   redis.call('HSET', STATE, 'u', int(due))
+  redis.call('ZREM', QUEUE, HOST)
   return granted(entries, sums, state[1])
 end
 local delay, least = tonumber(state[2] or ARGV[5]), tonumber(ARGV[5])
@@ -79,6 +126,7 @@ if delay > 0 then batch = math.max(math.min(batch, math.floor(ttl / delay)), 1) 
 local entries, taken = take(math.min(batch, tonumber(ARGV[7])))
 if #entries == 0 then return {0, untilDue()} end
 local sums = totals()
+if not enter(delay) then return {0, untilDue()} end
 
 hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0, 'w', ARGV[8]})
 return granted(entries, sums, state[1])

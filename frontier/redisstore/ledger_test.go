@@ -38,7 +38,7 @@ func (b *epochBench) offerUntilAnswered(items []frontier.Offer) {
 }
 
 // rollBack makes the server lose everything since a dump, and restarts it.
-func (b *epochBench) rollBack(before map[string]string) {
+func (b *epochBench) rollBack(before map[string]dumped) {
 	b.Helper()
 	b.restore(before)
 	b.restart()

@@ -29,7 +29,7 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.add(0, 20, 0)
 			id := b.lend()
 			b.clock.advance(10 * time.Second)
-			return b.call(extendScript, nil, id[:], 10_000, 11, 20)
+			return b.call(extendScript, b.siteKeys(), id[:], 10_000, 11, 20)
 		},
 		"complete under a lease that has expired": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
@@ -46,7 +46,7 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.add(0, 20, 0)
 			id := b.lend()
 			b.clock.advance(9 * time.Second)
-			b.must(b.call(extendScript, nil, id[:], 10_000, 11, 10), "extend")
+			b.must(b.call(extendScript, b.siteKeys(), id[:], 10_000, 11, 10), "extend")
 			b.clock.advance(9 * time.Second)
 			return b.call(expireScript, nil, 1000, 20)
 		},

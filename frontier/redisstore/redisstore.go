@@ -48,7 +48,9 @@ type Config struct {
 	// its HostUpdate is leased as much later. A host is counted for MaxPerHost only while there is
 	// such a limit. MaxQueued holds for the whole crawl: while it is reached, links are refused. Each
 	// worker reads the sum of all partitions once a second, so the limit can be exceeded by the items
-	// that all workers add within a second. nil means no delay and no limit.
+	// that all workers add within a second. DomainRate holds only in a crawl that was created with one
+	// (policy.Policy.LimitsSites), because that decides whether the hosts of a site are in one partition. nil means no
+	// delay and no limit.
 	Policy func() *policy.Policy
 
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the

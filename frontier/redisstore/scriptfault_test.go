@@ -91,7 +91,7 @@ func (b *scriptBench) lend() frontier.LeaseID {
 }
 
 func (b *scriptBench) leaseCall(id frontier.LeaseID) *call {
-	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10, 1)
+	return b.call(leaseScript, b.siteKeys(), id[:], 10_000, 1000, 2, 10, 1, "", 4)
 }
 
 func (b *scriptBench) must(c *call, what string) {
@@ -115,7 +115,13 @@ func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *
 
 func (b *scriptBench) completeKeys() []string {
 	p := b.partition(faultHost)
-	return []string{p.failed(faultHost), p.failedHosts, p.counts(b.hasher.Fingerprint(faultHost)), p.exact}
+	return []string{p.failed(faultHost), p.failedHosts, p.counts(b.hasher.Fingerprint(faultHost)), b.siteKeys()[0], p.exact}
+}
+
+// siteKeys are the keys of the site of the host.
+func (b *scriptBench) siteKeys() []string {
+	p := b.partition(faultHost)
+	return []string{p.places(faultHost), p.siteQueue(faultHost)}
 }
 
 // exactArg returns the argument of complete.lua that removes a leased item from
@@ -171,7 +177,7 @@ var faultScenarios = []scenario{
 		b.add(0, 25, 0)
 		id := b.lend()
 		b.clock.advance(3 * time.Second)
-		return b.call(extendScript, nil, id[:], 10_000, 9, 20)
+		return b.call(extendScript, b.siteKeys(), id[:], 10_000, 9, 20)
 	}, 25, nil},
 	{"complete", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -364,18 +370,23 @@ func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
 	}
 }
 
+// dumped is a key on the server.
+type dumped struct {
+	value string
+	stays time.Duration // 0 means that it does not expire
+}
+
 // dump returns everything that the server has, for a later call of restore.
-func (b *scriptBench) dump() map[string]string {
-	all := map[string]string{}
+func (b *scriptBench) dump() map[string]dumped {
+	all := map[string]dumped{}
 	for _, key := range b.admin.Keys(b.Context(), "*").Val() {
-		all[key] = b.admin.Dump(b.Context(), key).Val()
+		all[key] = dumped{b.admin.Dump(b.Context(), key).Val(), max(b.admin.PTTL(b.Context(), key).Val(), 0)}
 	}
 	return all
 }
 
-// restore replaces everything on the server with the result of dump. The restored keys have
-// no time to live.
-func (b *scriptBench) restore(all map[string]string) {
+// restore replaces everything on the server with the result of dump.
+func (b *scriptBench) restore(all map[string]dumped) {
 	b.Helper()
 	_, err := b.admin.Pipelined(b.Context(), func(pipe redis.Pipeliner) error {
 		for _, key := range b.admin.Keys(b.Context(), "*").Val() {
@@ -384,7 +395,7 @@ func (b *scriptBench) restore(all map[string]string) {
 			}
 		}
 		for key, value := range all {
-			pipe.RestoreReplace(b.Context(), key, 0, value)
+			pipe.RestoreReplace(b.Context(), key, value.stays, value.value)
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.Queue
 		kept, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 		return err
 	})
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return s.inTransaction(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(kept) == 0 {
 			return err
 		}

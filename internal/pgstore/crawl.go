@@ -62,20 +62,18 @@ func (s *Store) create(ctx context.Context) error {
 func (s *Store) checkWindows(ctx context.Context, worker bool) error {
 	var stored exact.Windows
 	err := s.try(ctx, "read the windows", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, s.sql("windows"), s.crawl)
-		if err != nil {
+		return s.run(ctx, s.sql("windows"), []any{s.crawl}, func(rows pgx.Rows) error {
+			var class int16
+			var length time.Duration
+			_, err := pgx.ForEachRow(rows, []any{&class, &length}, func() error {
+				if class < 0 || class >= exact.Classes {
+					return mismatch("crawl %q has a window for class %d, want 0 to %d", s.cfg.Crawl, class, exact.Classes-1)
+				}
+				stored[class] = length
+				return nil
+			})
 			return err
-		}
-		var class int16
-		var length time.Duration
-		_, err = pgx.ForEachRow(rows, []any{&class, &length}, func() error {
-			if class < 0 || class >= exact.Classes {
-				return mismatch("crawl %q has a window for class %d, want 0 to %d", s.cfg.Crawl, class, exact.Classes-1)
-			}
-			stored[class] = length
-			return nil
 		})
-		return err
 	})
 	if err != nil || !worker {
 		return err

@@ -82,17 +82,15 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	found := make(map[bloomstore.Fingerprint]foundKey, len(keys))
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		clear(found)
-		rows, err := s.pool.Query(ctx, s.sql("look_up"), prints, s.now())
-		if err != nil {
+		return s.run(ctx, s.sql("look_up"), []any{prints, s.now()}, func(rows pgx.Rows) error {
+			var print pgtype.UUID
+			var k foundKey
+			_, err := pgx.ForEachRow(rows, []any{&print, &k.round, &k.over}, func() error {
+				found[print.Bytes] = k
+				return nil
+			})
 			return err
-		}
-		var print pgtype.UUID
-		var k foundKey
-		_, err = pgx.ForEachRow(rows, []any{&print, &k.round, &k.over}, func() error {
-			found[print.Bytes] = k
-			return nil
 		})
-		return err
 	})
 	if err != nil {
 		return nil, nil, err
@@ -120,7 +118,7 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		won = make(map[bloomstore.Fingerprint]uint32, len(missing)+len(over))
 		own := func(print bloomstore.Fingerprint, round uint32) { won[print] = round }
-		var batch pgx.Batch // runs as one transaction, with a snapshot for each statement
+		var batch pgx.Batch
 		if len(missing) > 0 {
 			s.queueInsert(&batch, newColumns(missing), own)
 		}
@@ -131,7 +129,7 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 		}
 		c := newColumns(append(missing, over...))
 		batch.Queue(s.sql("insert_waiting"), c.prints, c.depths, c.hops, c.priorities, c.urls)
-		return s.pool.SendBatch(ctx, &batch).Close()
+		return s.send(ctx, &batch)
 	})
 	return won, err
 }

@@ -74,7 +74,7 @@ func troubleOf(err error) trouble {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded): // the timeout of the attempt; the caller checks its own context
 		return away
-	case refused, network, pgconn.SafeToRetry(err), errors.Is(err, pgconn.ErrConnClosed),
+	case refused, network, errors.Is(err, errPooler), pgconn.SafeToRetry(err), errors.Is(err, pgconn.ErrConnClosed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return transient
 	}

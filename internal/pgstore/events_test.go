@@ -33,8 +33,8 @@ func rows(t testing.TB, records ...*pagerecord.Record) []exact.Row {
 	return all
 }
 
-func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
-	cfg := anyCrawl(database(t))
+func outboxOf(t testing.TB, dsn string) eventstest.OutboxUnderTest {
+	cfg := anyCrawl(dsn)
 	set := open(t, cfg)
 	return eventstest.OutboxUnderTest{
 		Outbox: pgstore.Outbox{Store: set},
@@ -58,7 +58,7 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 
 // TestOutboxPassesSuite: Outbox passes the tests that every events.Outbox must pass.
 func TestOutboxPassesSuite(t *testing.T) {
-	eventstest.RunOutbox(t, func(t *testing.T) eventstest.OutboxUnderTest { return outboxOf(t) })
+	eventstest.RunOutbox(t, func(t *testing.T) eventstest.OutboxUnderTest { return outboxOf(t, database(t)) })
 }
 
 // TestProgressPassesSuite: Outbox passes the tests that every events.Progress must pass.
@@ -151,5 +151,5 @@ func TestForeignCursorsAreRefused(t *testing.T) {
 
 // BenchmarkRead reads an outbox from its beginning to its end.
 func BenchmarkRead(b *testing.B) {
-	eventstest.BenchOutbox(b, outboxOf(b), 20_000)
+	eventstest.BenchOutbox(b, outboxOf(b, database(b)), 20_000)
 }

@@ -112,8 +112,15 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 // underLoad runs workers while it calls disturb, which disturbs the server. Then it verifies
 // the keys of the workers.
 func underLoad(t *testing.T, dsn string, disturb func(r *rand.Rand)) {
+	t.Helper()
+	throughUnderLoad(t, dsn, dsn, disturb)
+}
+
+// throughUnderLoad does the same with workers that connect to through. dsn is the database itself.
+func throughUnderLoad(t *testing.T, through, dsn string, disturb func(r *rand.Rand)) {
+	t.Helper()
 	const workers, all = 6, 40_000
-	cfg := anyCrawl(dsn)
+	cfg := anyCrawl(through)
 	cfg.MaxConns = workers
 	l := newLoad(open(t, cfg))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,6 +140,7 @@ func underLoad(t *testing.T, dsn string, disturb func(r *rand.Rand)) {
 	if len(l.new) == 0 || len(l.done) == 0 {
 		t.Fatalf("%d keys were decided and %d finished, want more than 0 of both", len(l.new), len(l.done))
 	}
+	cfg.DSN = dsn
 	l.verify(t, cfg)
 }
 

@@ -67,7 +67,7 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 // timeout.
 func (s *Store) tryLong(ctx context.Context, call string, attempt func(context.Context, pgx.Tx) error) error {
 	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
-		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return s.inTransaction(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, s.sql("allow_scans"), countTimeout.Milliseconds()); err != nil {
 				return err
 			}
@@ -178,24 +178,23 @@ func (s *Store) EachLinks(ctx context.Context, visit func(page exact.Ref, line [
 func (s *Store) pageOfLinks(ctx context.Context, after linkRow, round int64, limit int) (page []linkRow, cut bool, err error) {
 	err = s.try(ctx, "read links", func(ctx context.Context) error {
 		page, cut = nil, false
-		rows, err := s.pool.Query(ctx, s.sql("links"), uuid(after.Fingerprint), round, after.part, limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for size := 0; rows.Next(); {
-			if size >= linkBytes {
-				cut = true
-				break
+		args := []any{uuid(after.Fingerprint), round, after.part, limit}
+		return s.run(ctx, s.sql("links"), args, func(rows pgx.Rows) error {
+			defer rows.Close()
+			for size := 0; rows.Next(); {
+				if size >= linkBytes {
+					cut = true
+					break
+				}
+				var row linkRow
+				if err := rows.Scan((*[16]byte)(&row.Fingerprint), &row.Round, &row.part, &row.line); err != nil {
+					return err
+				}
+				page, size = append(page, row), size+len(row.line)
 			}
-			var row linkRow
-			if err := rows.Scan((*[16]byte)(&row.Fingerprint), &row.Round, &row.part, &row.line); err != nil {
-				return err
-			}
-			page, size = append(page, row), size+len(row.line)
-		}
-		rows.Close()
-		return rows.Err()
+			rows.Close()
+			return rows.Err()
+		})
 	})
 	return page, cut, err
 }

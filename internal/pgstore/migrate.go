@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -77,7 +78,9 @@ func (s *Store) awaitMigration(ctx context.Context) error {
 // version returns the version of the database's schema, or 0 if the database has none.
 func (s *Store) version(ctx context.Context) (version int64, err error) {
 	err = s.try(ctx, "read the schema's version", func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, s.sql("schema_version")).Scan(&version)
+		var batch pgx.Batch
+		batch.Queue(s.sql("schema_version")).QueryRow(func(row pgx.Row) error { return row.Scan(&version) })
+		err := s.send(ctx, &batch)
 		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
 			version, err = 0, nil // the table does not exist, so there is no schema
 		}
@@ -86,21 +89,34 @@ func (s *Store) version(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// migrate runs the migrations that are missing. It holds a lock that belongs to its
-// connection, so the server releases the lock even if the process dies.
+// migrate runs the migrations that are missing. It holds a lock that belongs to a transaction,
+// so the server releases the lock even if the process dies. The migrations themselves use another
+// connection. On a connection to the server they have no timeout. Through a pooler they have the
+// timeouts of the database and the user.
 func (s *Store) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, migrateTimeout, errors.New("migrations take too long"))
 	defer cancel()
 	config := s.pool.Config().ConnConfig.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // prepares nothing
+	patient := maps.Clone(s.settings)
 	for _, timeout := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
-		config.RuntimeParams[timeout] = "0"
+		patient[timeout] = "0"
 	}
+	patient.applyTo(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return explain("connect to migrate", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
+	var lock pgx.Batch
+	patient.queueIn(&lock)
+	lock.Queue("SELECT pg_advisory_xact_lock($1)", int64(migrateLock))
+	tx, err := conn.Begin(ctx)
+	if err == nil {
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // if it fails, the end of the connection rolls back
+		err = tx.SendBatch(ctx, &lock).Close()
+	}
+	if err != nil {
 		return explain("wait for others to migrate", err)
 	}
 	// Another process might have migrated meanwhile. In that case there is nothing to do,
@@ -108,22 +124,22 @@ func (s *Store) migrate(ctx context.Context) error {
 	if version, err := s.version(ctx); err != nil || version >= schemaVersion {
 		return err
 	}
-	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS crawler"); err != nil {
-		return explain("create the schema", err)
-	}
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS crawler"); err != nil {
+		return explain("create the schema", err)
+	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName("crawler.migration"),
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	if _, err := provider.Up(ctx); err != nil {
-		// If the session with the lock ended, another process may have migrated at the same time.
+		// If the transaction with the lock ended, another process may have migrated at the same time.
 		if version, again := s.version(ctx); again == nil && version >= schemaVersion {
 			return nil
 		}

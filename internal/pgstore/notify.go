@@ -80,7 +80,7 @@ func (s *Store) notify() {
 func (s *Store) sendNotification(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	_, _ = s.pool.Exec(ctx, s.sql("notify"), s.crawl)
+	_ = s.run(ctx, s.sql("notify"), []any{s.crawl}, nil)
 }
 
 // listenPause is how long a relay waits before it tries to listen again.
@@ -99,13 +99,20 @@ func (s *Store) Changed() <-chan struct{} {
 }
 
 // listen sends a value to s.changed at the beginning and for each notification, until its
-// connection breaks or ctx ends.
+// connection breaks or ctx ends. Through a pooler it waits for the end of ctx, because a session
+// of a pooler in transaction mode would receive the notifications for another client.
 func (s *Store) listen(ctx context.Context) {
 	conn, err := s.dial(ctx)
 	if err != nil {
 		return
 	}
 	defer hangUp(conn)
+	if isPooled(conn) {
+		hangUp(conn)
+		offer(s.changed)
+		<-ctx.Done()
+		return
+	}
 	_, err = conn.Exec(ctx, "LISTEN crawler_record_"+strconv.Itoa(s.crawl))
 	for err == nil {
 		offer(s.changed)
@@ -115,7 +122,9 @@ func (s *Store) listen(ctx context.Context) {
 
 // dial returns a connection that does not belong to the pool.
 func (s *Store) dial(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
+	config := s.pool.Config().ConnConfig.Copy()
+	s.settings.applyTo(config)
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // hangUp closes a connection that dial returned.

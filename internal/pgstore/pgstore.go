@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -89,7 +88,8 @@ func (c Config) withDefaults() (Config, error) {
 // for concurrent use.
 type Store struct {
 	cfg        Config
-	pool       *pgxpool.Pool
+	pool       *pgxpool.Pool     // only the functions send and inTransaction use its connections
+	settings   settings          // of every connection to the server, or of every transaction through a pooler
 	crawl      int               // the number of the crawl, which is part of the names of its tables
 	statements map[string]string // the statements for these tables, by file name
 	floor      atomic.Uint32     // the round that a new key gets, as last read; another process might have raised it since
@@ -159,36 +159,28 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	poolConfig, err := pgxpool.ParseConfig(cfg.DSN)
+	poolConfig, settings, err := cfg.parsed()
 	if err != nil {
-		// The parser's error contains the DSN, and does not hide every password.
-		return nil, errors.New("pgstore: DSN cannot be read, want postgres://user:password@host:port/database")
+		return nil, err
 	}
-	poolConfig.MaxConns = int32(cfg.MaxConns)
-	poolConfig.PingTimeout = cfg.ConnectTimeout
-	poolConfig.ConnConfig.ConnectTimeout = cfg.ConnectTimeout
-	given := maps.Clone(poolConfig.ConnConfig.RuntimeParams)
-	maps.Copy(poolConfig.ConnConfig.RuntimeParams, cfg.sessionSettings())
-	maps.Copy(poolConfig.ConnConfig.RuntimeParams, given) // settings in the DSN have precedence
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	return &Store{
-		cfg: cfg, pool: pool, statements: statementsOf(0), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		cfg: cfg, pool: pool, settings: settings, statements: statementsOf(0), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}, nil
 }
 
-// sessionSettings returns the settings for every connection.
+// sessionSettings returns the settings for every statement.
 //
 // A statement is planned once for each connection, often while its tables are empty.
 // The plan must also be good when the tables are large and the lists in the parameters
 // have hundreds of keys. So only one kind of plan is enabled: it goes through the list
 // and looks up each key in an index.
-func (c *Config) sessionSettings() map[string]string {
+func (c *Config) sessionSettings() settings {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	return map[string]string{
-		"application_name":                    "crawler",
+	return settings{
 		"statement_timeout":                   ms(c.StatementTimeout),
 		"lock_timeout":                        ms(c.LockTimeout),
 		"idle_in_transaction_session_timeout": ms(c.StatementTimeout),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/bloomfrontier/crawler/events"
 )
@@ -61,9 +62,12 @@ func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (remove
 		ids = nil // the statement then removes all dead letters of the relay
 	}
 	err = o.try(ctx, "discard dead letters", func(ctx context.Context) error {
-		done, err := o.pool.Exec(ctx, o.sql("discard_letters"), o.crawl, name, ids)
-		removed = int(done.RowsAffected())
-		return err
+		var batch pgx.Batch
+		batch.Queue(o.sql("discard_letters"), o.crawl, name, ids).Exec(func(done pgconn.CommandTag) error {
+			removed = int(done.RowsAffected())
+			return nil
+		})
+		return o.send(ctx, &batch)
 	})
 	return removed, err
 }

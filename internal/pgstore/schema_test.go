@@ -105,8 +105,19 @@ func statementsOfCode(t *testing.T) []string {
 // although it was planned when the table was empty.
 func TestPlansScanNoTable(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []string{"", "session", "transaction"} {
+		t.Run("pool_mode="+mode, func(t *testing.T) { plansScanNoTable(t, mode) })
+	}
+}
+
+// plansScanNoTable connects through a pgbouncer with the given mode, unless the mode is empty.
+func plansScanNoTable(t *testing.T, mode string) {
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}})
-	cfg := anyCrawl(server.DSN())
+	dsn := server.DSN()
+	if mode != "" {
+		dsn = servers.PgBouncer(t, server, servers.PgBouncerOptions{Mode: mode}).Through(dsn)
+	}
+	cfg := anyCrawl(dsn)
 	cfg.MaxConns = 1
 	set := open(t, cfg)
 	for from := 0; from < 6000; from += 500 {
@@ -131,7 +142,12 @@ func TestPlansScanNoTable(t *testing.T) {
 		must(t, err)
 	}
 	set.Close()
-	awaitBackends(t, cfg.DSN, 0)
+	if mode == "" {
+		awaitBackends(t, cfg.DSN, 0)
+	} else {
+		execute(t, server.DSN(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+	}
+	cfg.DSN = server.DSN()
 	const scans = "SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_user_tables WHERE relname ~ '_[0-9]+$'"
 	// Creating a table scans it once for each index.
 	if n := query[int](t, cfg.DSN, scans); n > 8 {

@@ -32,7 +32,7 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 		var batch pgx.Batch
 		batch.Queue(s.sql("lock_keys"), prints)
 		batch.Queue(s.sql("withdraw"), prints, rounds)
-		return s.pool.SendBatch(ctx, &batch).Close()
+		return s.send(ctx, &batch)
 	})
 }
 
@@ -68,7 +68,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 			batch.Queue(s.sql("finish"), keys.prints, keys.rounds, keys.classes, keys.outcomes, keys.statuses, s.crawl, s.now())
 		}
 		if len(records) == 0 {
-			return s.pool.SendBatch(ctx, &batch).Close()
+			return s.send(ctx, &batch)
 		}
 		insert := batch.Queue(s.sql("insert_records"), rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
 			rows.urls, rows.records, rows.sequences)
@@ -76,7 +76,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 			batch.Queue(s.sql("insert_links"), links.prints, links.rounds, links.parts, links.lines)
 		}
 		if !s.cfg.Capture {
-			return s.pool.SendBatch(ctx, &batch).Close()
+			return s.send(ctx, &batch)
 		}
 		return s.capture(ctx, &batch, insert, records)
 	})

@@ -48,8 +48,7 @@ func (s *Store) sql(name string) string {
 // exec executes a statement.
 func (s *Store) exec(ctx context.Context, call, sql string, args ...any) error {
 	return s.try(ctx, call, func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, sql, args...)
-		return err
+		return s.run(ctx, sql, args, nil)
 	})
 }
 
@@ -57,19 +56,19 @@ func (s *Store) exec(ctx context.Context, call, sql string, args ...any) error {
 // dest.
 func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, dest ...any) error {
 	return s.try(ctx, call, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, sql, args...).Scan(dest...)
+		var batch pgx.Batch
+		batch.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(dest...) })
+		return s.send(ctx, &batch)
 	})
 }
 
 // query executes a statement and returns its rows, converted by the function scan.
 func query[T any](ctx context.Context, s *Store, call, sql string, scan pgx.RowToFunc[T], args ...any) (found []T, err error) {
 	err = s.try(ctx, call, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, sql, args...)
-		if err != nil {
+		return s.run(ctx, sql, args, func(rows pgx.Rows) (err error) {
+			found, err = pgx.CollectRows(rows, scan)
 			return err
-		}
-		found, err = pgx.CollectRows(rows, scan)
-		return err
+		})
 	})
 	return found, err
 }

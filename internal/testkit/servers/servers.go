@@ -1,4 +1,4 @@
-// Package servers starts private Redis, Postgres, NATS and Kafka servers and web proxies, and makes
+// Package servers starts private Redis, Postgres, pgbouncer, NATS and Kafka servers and web proxies, and makes
 // them fail as real servers do: it kills them, pauses them, cuts their connections, and
 // removes the last bytes of their logs.
 //
