@@ -89,9 +89,12 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err := ses.newMonitor(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	endServing, err := control.Serve(context.WithoutCancel(ctx), ses.dir, ses.routes())
-	if err != nil {
-		return nil, err
+	endServing := func() {}
+	if ses.dir != "" {
+		var err error
+		if endServing, err = control.Serve(context.WithoutCancel(ctx), ses.dir, ses.routes()); err != nil {
+			return nil, err
+		}
 	}
 	h := newHandle(ses.plan.Location(), ses.plan.place)
 	h.own = ses

@@ -85,9 +85,12 @@ const defaultMemory = 128 << 20
 // If the error is a *ConfigError, it names every fault, and the Plan can show the settings that have none, but cannot be
 // opened. Close ends the Plan, unless Open has opened it.
 func Prepare(ctx context.Context, config Config) (*Plan, error) {
-	place, err := config.Location().place()
-	if err != nil {
-		return nil, err
+	place := engine.PlaceOf(ctx)
+	if place == nil {
+		var err error
+		if place, err = config.Location().place(); err != nil {
+			return nil, err
+		}
 	}
 	stored, err := place.Stored(ctx)
 	if err != nil {

@@ -109,7 +109,7 @@ const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
-	if ses.plan.Redis != nil { // other workers can still run, and they have their own records
+	if ses.plan.Redis != nil || ses.dir == "" { // in Redis, other workers can still run, and they have their own records
 		return
 	}
 	old := func() {

@@ -313,6 +313,9 @@ func (p *Plan) addFirst(s frontier.Settings) {
 // keepOwn stores the settings that are kept in this process's own directory. Those of its first run are
 // kept. A later run adds what the crawl needs and the directory lacks.
 func (ses *session) keepOwn() error {
+	if ses.dir == "" {
+		return nil
+	}
 	file := ses.file(ownFile)
 	read, err := engine.ReadJSON[frontier.Settings](file)
 	if err != nil {

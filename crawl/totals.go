@@ -34,6 +34,10 @@ type totals struct {
 
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
 func (m *monitor) readTotals() {
+	m.before = totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	if m.ses.dir == "" {
+		return
+	}
 	name := m.ses.file(totalsFile)
 	read, err := engine.ReadJSON[totals](name)
 	switch {
@@ -43,7 +47,6 @@ func (m *monitor) readTotals() {
 	case read != nil:
 		err = fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
 	}
-	m.before = totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	if err != nil {
 		m.ses.plan.Logger.Warn("totals of earlier runs not read, hosts are counted from this run on", slog.Any("err", err))
 	}
@@ -187,5 +190,8 @@ func addCauses(hosts []report.HostCount, causes map[string]string) {
 
 // write replaces the report and the totals in the crawl's directory.
 func (m *monitor) write(r *report.Report) error {
+	if m.ses.dir == "" {
+		return nil
+	}
 	return errors.Join(engine.WriteJSON(m.ses.file(totalsFile), "", m.totals()), engine.WriteJSON(m.ses.file(reportFile), "  ", r))
 }

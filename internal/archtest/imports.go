@@ -24,7 +24,7 @@ var (
 // the lowest folder that contains all importers.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
-	"crawl", "crawl/changes", "crawl/control", "crawl/links", "crawl/metrics", "crawl/report", "crawl/seeds", "crawl/settings", "crawl/table",
+	"crawl", "crawl/changes", "crawl/crawltest", "crawl/control", "crawl/links", "crawl/metrics", "crawl/report", "crawl/seeds", "crawl/settings", "crawl/table",
 	"events", "events/eventstest", "events/files", "events/filter", "events/jsonl", "events/kafka", "events/nats", "events/signature",
 	"events/sinks", "events/webhook",
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/webhook",

@@ -96,13 +96,27 @@ type Place interface {
 	RowsOf(ctx context.Context) (records RecordSource, closeRows func(), err error)
 	// RunDirs returns the directories on this machine in which processes have run the crawl.
 	RunDirs() ([]string, error)
-	// Home returns the directory for files about the whole crawl.
+	// Home returns the directory for files about the whole crawl; empty means that there is none.
 	Home() string
 	// Recreate creates the crawl again if its server has lost it, and returns what was lost. A rebuild must
 	// follow. Recreate returns nil if the crawl is there.
 	Recreate(ctx context.Context) (*LostError, error)
 	// Remove deletes the crawl from its servers, and returns how many keys Redis had.
 	Remove(ctx context.Context) (keys int, err error)
+}
+
+type placeKey struct{}
+
+// WithPlace returns a context with which package crawl opens a crawl at place, wherever its Config says that it is.
+// Package crawltest uses it.
+func WithPlace(ctx context.Context, place Place) context.Context {
+	return context.WithValue(ctx, placeKey{}, place)
+}
+
+// PlaceOf returns the place of WithPlace, or nil.
+func PlaceOf(ctx context.Context) Place {
+	place, _ := ctx.Value(placeKey{}).(Place)
+	return place
 }
 
 // Stored is what is known of a crawl that is not open.
@@ -126,7 +140,7 @@ type Engine struct {
 	Versions
 	Output
 
-	close func() error
+	close func() error // nil means that there is nothing to close
 }
 
 // Queue is what a worker needs.
@@ -250,6 +264,9 @@ var (
 // Close closes the store, its output, and the connections, in this order.
 func (e *Engine) Close() error {
 	e.CancelWait()
+	if e.close == nil {
+		return nil
+	}
 	return e.close()
 }
 

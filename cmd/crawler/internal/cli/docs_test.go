@@ -45,7 +45,7 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	t.Parallel()
 	var examples strings.Builder
 	for _, name := range []string{
-		"crawl/example_test.go", "bench/library/main.go", "fetcher/example_test.go", "frontier/localstore/example_test.go", "bloomstore/membits/example_test.go", "sizing/example_test.go",
+		"crawl/example_test.go", "crawl/crawltest/example_test.go", "bench/library/main.go", "fetcher/example_test.go", "frontier/localstore/example_test.go", "bloomstore/membits/example_test.go", "sizing/example_test.go",
 	} {
 		examples.WriteString(readText(t, name))
 	}
