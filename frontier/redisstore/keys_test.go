@@ -85,6 +85,10 @@ func leaveEverything(t *testing.T) *Store {
 	if err := s.Pause(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
+	mustAdd(t, s, append(testPages("x.c.test", 0, 1), testPages("y.c.test", 0, 1)...))
+	if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(3)}); err != nil {
+		t.Fatal(err)
+	}
 	pages := append(testPages("a.test", 0, 40), testPages("b.test", 0, 40)...)
 	for i := range pages {
 		switch i % 40 {
@@ -116,10 +120,6 @@ func leaveEverything(t *testing.T) *Store {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	mustAdd(t, s, append(testPages("x.c.test", 0, 1), testPages("y.c.test", 0, 1)...))
-	if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(3)}); err != nil {
-		t.Fatal(err)
 	}
 	return s
 }
