@@ -27,7 +27,7 @@ type Location struct {
 
 // Redis names a crawl and the Redis servers that store it.
 type Redis struct {
-	URL      string // redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, or unix:///PATH
+	URL      string // redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, redis+sentinel://HOST[,HOST...]/MASTER, or unix:///PATH
 	Name     string // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 	Password string // replaces the password in URL; empty means the one in URL
 	CAFile   string // PEM file of certificates that rediss:// trusts; empty means the system's

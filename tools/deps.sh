@@ -25,7 +25,6 @@ needs=(
   "docker-compose                       docker-compose"
   "systemd-analyze                      systemd"
   "pgbouncer                            pgbouncer"   # a pooler before Postgres
-  "redis-sentinel                       redis-sentinel" # names the primary of a Redis, after a failover too
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
   "/usr/share/doc/python3-networkx      python3-networkx" # reads our graphs of links
   "jq                                   jq"          # the guides look at records with it
@@ -105,7 +104,7 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/git-doc/*' \
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/sqlite3/*' \
   "${packages[@]}" >/dev/null
-for server in redis-server redis-sentinel nats-server pgbouncer squid tinyproxy prometheus; do
+for server in redis-server nats-server pgbouncer squid tinyproxy prometheus; do
   if [[ " ${packages[*]} " == *" $server "* ]] && command -v systemctl >/dev/null; then
     "${as_root[@]}" systemctl disable --quiet "$server"
   fi

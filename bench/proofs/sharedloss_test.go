@@ -128,6 +128,34 @@ func TestSharedFailover(t *testing.T) {
 	})
 }
 
+// TestSharedSentinelFailover kills the primary of a crawl, so that Sentinels make its replica the primary. The replica lacks
+// the last writes, so the crawl must find URLs again. Its records must be exactly the expected ones.
+func TestSharedSentinelFailover(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	sentinels := servers.RedisSentinels(t, servers.RedisOptions{AppendOnly: true})
+	web := hardWeb(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 9))
+	m := newTeam(t, sentinels.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)), "--redis-wait", "1")...)
+	m.trouble = func() error {
+		for range sized(1, 5) {
+			if err := await(t.Context(), reached(web, sized(200, 3000))); err != nil {
+				return err
+			}
+			old, err := sentinels.FailOver(t.Context())
+			if err != nil {
+				return err
+			}
+			if err := sentinels.Rejoin(t.Context(), old); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	timed(t, func() { m.run(3) })
+	m.judgeLoss(web)
+}
+
 // newClusterSeed is newSeed for a test that crawls on a cluster.
 func newClusterSeed(t *testing.T) uint64 {
 	t.Helper()

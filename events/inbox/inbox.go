@@ -122,6 +122,11 @@ type Config struct {
 	// handled again, so Window must be longer than the time within which the broker can
 	// deliver repeats. A new value applies to events that are handled from then on.
 	Window time.Duration
+	// WindowOf is the window of an event, instead of Window; 0 or less means Window, and Forever is allowed. So
+	// payments can have a longer window than notifications. Store, Bury, OnceEvent and the adapters for brokers pass the
+	// whole event. Once, Mark and MarkSQL know only its ID. WindowOf is called by the goroutines that handle events, and
+	// must return the same window for each delivery of an event. nil means Window for all events.
+	WindowOf func(Event) time.Duration
 	// Prefix is the beginning of the names of the tables. It consists of a schema, a dot
 	// and, optionally, the first part of the names, in lower case. Empty means "inbox.".
 	Prefix string
@@ -223,12 +228,26 @@ func (i *Inbox) clock() *time.Time {
 	return &now
 }
 
-// window returns the window in microseconds, or nil for Forever.
-func (i *Inbox) window() *int64 {
-	if i.cfg.Window == Forever {
+// windowOf returns the window of an event.
+func (i *Inbox) windowOf(e Event) time.Duration {
+	if i.cfg.WindowOf != nil {
+		if own := i.cfg.WindowOf(e); own > 0 {
+			return own
+		}
+	}
+	return i.cfg.Window
+}
+
+// window returns the window of an event in microseconds, rounded up, or nil for Forever.
+func (i *Inbox) window(e Event) *int64 {
+	window := i.windowOf(e)
+	if window == Forever {
 		return nil
 	}
-	us := i.cfg.Window.Microseconds()
+	us := window.Microseconds()
+	if window%time.Microsecond > 0 {
+		us++
+	}
 	return &us
 }
 

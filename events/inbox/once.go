@@ -30,19 +30,24 @@ import (
 // If the connection is lost during the commit, Once returns an error, although the commit
 // might have succeeded. If it has succeeded, the next delivery is a Duplicate.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (Result, error) {
-	if err := checkID(id); err != nil {
+	return i.OnceEvent(ctx, Event{ID: id}, func(ctx context.Context, tx pgx.Tx, _ Event) error { return handle(ctx, tx) })
+}
+
+// OnceEvent is Once for a handler that gets the event, and passes the event to Config.WindowOf. Only its ID must be set.
+func (i *Inbox) OnceEvent(ctx context.Context, e Event, handle Handler) (Result, error) {
+	if err := checkID(e.ID); err != nil {
 		return 0, err
 	}
-	return i.unlessCached(ctx, id, OutcomeDone, func() (result Result, err error) {
+	return i.unlessCached(ctx, e, OutcomeDone, func() (result Result, err error) {
 		err = i.inTransaction(ctx, func(tx pgx.Tx) error {
-			result, err = i.Mark(ctx, tx, id)
+			result, err = i.mark(ctx, tx, e)
 			if err != nil || result == Duplicate {
 				return err
 			}
-			return catchPanic(func() error { return handle(ctx, handlersTx{tx}) })
+			return catchPanic(func() error { return handle(ctx, handlersTx{tx}, e) })
 		})
 		if err != nil {
-			return 0, fmt.Errorf("inbox: event %q of group %q: %w", id, i.cfg.Group, err)
+			return 0, fmt.Errorf("inbox: event %q of group %q: %w", e.ID, i.cfg.Group, err)
 		}
 		return result, nil
 	})
@@ -51,9 +56,9 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 // unlessCached returns Duplicate if the event is in the cache. If not, it calls process,
 // reports the outcome to Metrics, and adds the event to the cache. It reports the argument
 // outcome if the result is Done.
-func (i *Inbox) unlessCached(ctx context.Context, id string, outcome Outcome, process func() (Result, error)) (Result, error) {
+func (i *Inbox) unlessCached(ctx context.Context, e Event, outcome Outcome, process func() (Result, error)) (Result, error) {
 	started := time.Now()
-	if i.cached(ctx, id) {
+	if i.cached(ctx, e.ID) {
 		i.count(OutcomeCached, started)
 		return Duplicate, nil
 	}
@@ -66,7 +71,7 @@ func (i *Inbox) unlessCached(ctx context.Context, id string, outcome Outcome, pr
 		outcome = OutcomeDuplicate
 	}
 	i.count(outcome, started)
-	i.remember(ctx, id, result, started)
+	i.remember(ctx, e, result, started)
 	return result, nil
 }
 
@@ -99,8 +104,12 @@ func (i *Inbox) Mark(ctx context.Context, tx pgx.Tx, id string) (Result, error) 
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
+	return i.mark(ctx, tx, Event{ID: id})
+}
+
+func (i *Inbox) mark(ctx context.Context, tx pgx.Tx, e Event) (Result, error) {
 	var marked bool
-	err := tx.QueryRow(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
+	err := tx.QueryRow(ctx, i.statement(markSQL), i.cfg.Group, e.ID, i.window(e), i.clock()).Scan(&marked)
 	return resultOfScan(err, pgx.ErrNoRows)
 }
 
@@ -110,7 +119,7 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 		return 0, err
 	}
 	var marked bool
-	err := tx.QueryRowContext(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
+	err := tx.QueryRowContext(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(Event{ID: id}), i.clock()).Scan(&marked)
 	return resultOfScan(err, sql.ErrNoRows)
 }
 
@@ -163,18 +172,18 @@ func (i *Inbox) cached(ctx context.Context, id string) bool {
 // remember adds a committed event to the cache. The key in the cache must not outlive the
 // mark in Postgres. For a new mark, remember subtracts the time since started from the
 // window. For a duplicate, it asks Postgres for the remaining time of the mark.
-func (i *Inbox) remember(ctx context.Context, id string, result Result, started time.Time) {
+func (i *Inbox) remember(ctx context.Context, e Event, result Result, started time.Time) {
 	if i.cfg.Cache == nil {
 		return
 	}
 	ttl := i.cfg.CacheTTL
 	switch {
-	case result == Done && i.cfg.Window != Forever:
-		ttl = min(ttl, i.cfg.Window-time.Since(started))
+	case result == Done:
+		ttl = min(ttl, i.windowOf(e)-time.Since(started))
 	case result == Duplicate:
 		asked := time.Now()
 		var left *int64 // microseconds; nil means Forever
-		err := i.cfg.DB.QueryRow(ctx, i.statement(remainingSQL), i.cfg.Group, id, i.clock()).Scan(&left)
+		err := i.cfg.DB.QueryRow(ctx, i.statement(remainingSQL), i.cfg.Group, e.ID, i.clock()).Scan(&left)
 		if err != nil {
 			return // the mark has just expired, or Postgres failed; the next delivery detects both
 		}
@@ -183,7 +192,7 @@ func (i *Inbox) remember(ctx context.Context, id string, result Result, started 
 		}
 	}
 	if ttl > 0 {
-		i.cacheFailed(i.cfg.Cache.Add(ctx, i.cacheKey(id), ttl))
+		i.cacheFailed(i.cfg.Cache.Add(ctx, i.cacheKey(e.ID), ttl))
 	}
 }
 

@@ -72,9 +72,9 @@ func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *stri
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
-	return i.unlessCached(ctx, e.ID, outcome, func() (Result, error) {
+	return i.unlessCached(ctx, e, outcome, func() (Result, error) {
 		var kept bool
-		err := i.cfg.DB.QueryRow(ctx, i.statement(storeSQL), i.cfg.Group, e.ID, e.Type, e.Data, i.window(), i.clock(), reason, attempts).Scan(&kept)
+		err := i.cfg.DB.QueryRow(ctx, i.statement(storeSQL), i.cfg.Group, e.ID, e.Type, e.Data, i.window(e), i.clock(), reason, attempts).Scan(&kept)
 		result, err := resultOfScan(err, pgx.ErrNoRows)
 		if err != nil {
 			return 0, fmt.Errorf("inbox: keep event %q of group %q: %w", e.ID, i.cfg.Group, err)
@@ -152,14 +152,16 @@ type Stats struct {
 	// event's window has ended. SweepLag is the time since the earliest such end, in any group,
 	// for a row that still exists. It is 0 if there is no such row.
 	SweepLag time.Duration
+	// SweepDue is the number of rows that Sweep has to delete, in all groups.
+	SweepDue int64
 }
 
-// Stats counts the stored events of the group. It reads all of them.
+// Stats counts the stored events of the group. It reads all of them, and all rows that Sweep has to delete.
 func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	var lag zeronull.Int8 // microseconds
 	err := i.cfg.DB.QueryRow(ctx, i.statement(statsSQL), i.cfg.Group, i.clock()).
-		Scan(&s.Pending, &s.Dead, (*zeronull.Timestamptz)(&s.Oldest), &lag)
+		Scan(&s.Pending, &s.Dead, (*zeronull.Timestamptz)(&s.Oldest), &lag, &s.SweepDue)
 	if err != nil {
 		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, explain(err))
 	}

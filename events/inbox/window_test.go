@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -65,6 +66,89 @@ func withClock(t testing.TB, pool *pgxpool.Pool, window time.Duration) (*inbox.I
 	return i, &now, metrics
 }
 
+// TestWindowOf: each kind of event has its own window, whichever call handles it, and also in the cache.
+func TestWindowOf(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	clock := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := &clock
+	kept := make(map[string]time.Duration)
+	box := open(t, pool, func(c *inbox.Config) {
+		c.Window, c.Cache = 24*time.Hour, ttls{kept}
+		c.CacheTTL = 48 * time.Hour
+		c.WindowOf = func(e inbox.Event) time.Duration {
+			switch {
+			case e.Type == "notification" || strings.HasPrefix(e.ID, "n"):
+				return 15 * time.Minute
+			case e.Type == "contract":
+				return inbox.Forever
+			}
+			return 0
+		}
+	})
+	box.SetClock(func() time.Time { return *now })
+	none := func(context.Context, pgx.Tx, inbox.Event) error { return nil }
+	calls := map[string]func(e inbox.Event) (inbox.Result, error){
+		"OnceEvent": func(e inbox.Event) (inbox.Result, error) { return box.OnceEvent(t.Context(), e, none) },
+		"Store":     func(e inbox.Event) (inbox.Result, error) { return box.Store(t.Context(), e) },
+		"Bury":      func(e inbox.Event) (inbox.Result, error) { return box.Bury(t.Context(), e, errors.New("no")) },
+	}
+	began := *now
+	for call, do := range calls {
+		*now = began
+		for _, kind := range []string{"notification", "payment", "contract"} {
+			e := inbox.Event{ID: call + " " + kind, Type: kind}
+			want := func(after time.Duration, want inbox.Result) {
+				t.Helper()
+				*now = began.Add(after)
+				if got, err := do(e); got != want || err != nil {
+					t.Errorf("%s of a %s after %v = %v, %v, want %v", call, kind, after, got, err, want)
+				}
+			}
+			want(0, inbox.Done)
+			want(14*time.Minute, inbox.Duplicate)
+			for _, over := range []struct {
+				kind  string
+				after time.Duration
+			}{{"notification", 16 * time.Minute}, {"payment", 25 * time.Hour}} {
+				if kind == over.kind {
+					_, err := box.Discard(t.Context())
+					must(t, err)
+					_, err = pool.Exec(t.Context(), "DELETE FROM "+pool.Config().ConnConfig.RuntimeParams["search_path"]+".stored")
+					must(t, err)
+					want(over.after, inbox.Done)
+				}
+			}
+			if kind == "contract" {
+				want(10000*time.Hour, inbox.Duplicate)
+			}
+		}
+	}
+	*now = began
+	for _, c := range []struct {
+		id   string
+		left time.Duration
+	}{{"n1", 15 * time.Minute}, {"x1", 24 * time.Hour}} {
+		if got, err := box.Once(t.Context(), c.id, func(context.Context, pgx.Tx) error { return nil }); got != inbox.Done || err != nil {
+			t.Errorf("Once = %v, %v", got, err)
+		}
+		for key, ttl := range kept {
+			if strings.HasSuffix(key, c.id) && (ttl > c.left || ttl < c.left-time.Minute) {
+				t.Errorf("the cache keeps %s for %v, want %v at most", c.id, ttl, c.left)
+			}
+		}
+	}
+}
+
+// ttls is a Cache that remembers nothing but for how long it was told to.
+type ttls struct{ kept map[string]time.Duration }
+
+func (c ttls) Contains(context.Context, string) (bool, error) { return false, nil }
+func (c ttls) Add(_ context.Context, key string, ttl time.Duration) error {
+	c.kept[key] = ttl
+	return nil
+}
+
 // TestWindow: an event is a duplicate until its window ends. Then it is new again, with or
 // without a sweep.
 func TestWindow(t *testing.T) {
@@ -81,7 +165,7 @@ func TestWindow(t *testing.T) {
 		*now = now.Add(time.Microsecond)
 		if swept {
 			*now = now.Add(time.Minute)
-			if stats, err := i.Stats(t.Context()); err != nil || stats.SweepLag != time.Minute {
+			if stats, err := i.Stats(t.Context()); err != nil || stats.SweepLag != time.Minute || stats.SweepDue != 1 {
 				t.Errorf("Stats = %+v, %v; want a lag of 1m", stats, err)
 			}
 			if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 1 || err != nil {

@@ -151,8 +151,11 @@ func (g *group) enterSite(h *host) (p place, again int64, err error) {
 			return p, 0, nil
 		}
 	}
-	wait := float64(s.before(h.key, &g.sites.queued)+1) * 5e5 / max(rate, p.share)
-	return place{}, g.now + max(int64(min(wait, float64(longestTry.Microseconds()))), 1), nil
+	wait := int64(float64(s.before(h.key, &g.sites.queued)+1) * 5e5 / max(rate, p.share))
+	if longest := longestTry.Microseconds(); wait > longest {
+		wait = longest/2 + wait%(longest/2) // not all at the same time
+	}
+	return place{}, g.now + max(wait, 1), nil
 }
 
 // leaveSite ends the place of a lease when the delay after the last request is over.

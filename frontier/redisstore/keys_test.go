@@ -32,7 +32,7 @@ func TestKeysAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := strings.NewReplacer("a.test", "HOST", "b.test", "HOST", "{test}", "{NAME}")
+	shape := strings.NewReplacer("a.test", "HOST", "b.test", "HOST", "x.c.test", "HOST", "y.c.test", "HOST", "c.test", "SITE", "{test}", "{NAME}")
 	tag, segment, budget := regexp.MustCompile(`^\{\w{6}:\d+\}`), regexp.MustCompile(`^Tf\d+\.\d+$`), regexp.MustCompile(`^T([bc])[0-9a-f]{2}$`)
 	met := make(map[string]bool)
 	for _, key := range keys {
@@ -44,7 +44,7 @@ func TestKeysAreDescribed(t *testing.T) {
 			t.Errorf("key %q is a %s, docs/reference/redis-keys.md says %q for the keys %q", key, got, want, described)
 		}
 	}
-	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "Tc00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
+	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "Tc00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST", "TpSITE", "TqSITE",
 		"crawler:{NAME}", "crawler:{NAME}:scope", "crawler:{NAME}:policy"} {
 		if !met[one] {
 			t.Errorf("the crawl left no key like %q: the test does not see whether it is described", one)
@@ -66,7 +66,9 @@ func TestKeysAreDescribed(t *testing.T) {
 // leaveEverything makes a crawl in which every key exists.
 func leaveEverything(t *testing.T) *Store {
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
-	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 60}).Load
+	one := 1.0
+	hosts := policy.NewHosts(policy.Override{Pattern: "*.c.test", Delay: time.Second, DomainRate: &one})
+	cfg.Policy = policy.NewLive(&policy.Policy{MaxPerHost: 60, Hosts: hosts}).Load
 	s := openStore(t, cfg)
 	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
 		t.Fatal(err)
@@ -81,6 +83,10 @@ func leaveEverything(t *testing.T) *Store {
 		t.Fatal(err)
 	}
 	if err := s.Pause(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	mustAdd(t, s, append(testPages("x.c.test", 0, 1), testPages("y.c.test", 0, 1)...))
+	if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(3)}); err != nil {
 		t.Fatal(err)
 	}
 	pages := append(testPages("a.test", 0, 40), testPages("b.test", 0, 40)...)

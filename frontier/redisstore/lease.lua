@@ -65,7 +65,8 @@ local function enter(delay)
   local longest = 300000
   redis.call('PEXPIRE', QUEUE, 2 * longest)
   local wait = (redis.call('ZRANK', QUEUE, HOST) + 1) * 500 / math.max(rate, share)
-  redis.call('ZADD', DUE, int(soon() + math.min(wait, longest)), HOST)
+  if wait > longest then wait = longest / 2 + wait % (longest / 2) end -- not all at the same time
+  redis.call('ZADD', DUE, int(soon() + wait), HOST)
   return false
 end
 

@@ -64,12 +64,25 @@ func (s *Store) connect(ctx context.Context) error {
 	s.client = redis.NewUniversalClient(&opt)
 	if client, ok := s.client.(*redis.Client); ok {
 		server := client.InfoMap(ctx, "server")
-		if err := server.Err(); err != nil {
+		switch err := server.Err(); {
+		case err == nil:
+		case opt.MasterName != "" && errors.Is(err, redis.Nil):
+			return fmt.Errorf("%w: no Sentinel knows a primary with the name %q", ErrServer, opt.MasterName)
+		case opt.MasterName != "" && strings.Contains(err.Error(), "unknown command"):
+			return fmt.Errorf("%w: it is no Sentinel: want a URL that begins with redis:// or rediss://", ErrServer)
+		default:
 			return s.classify(ctx, err)
 		}
-		if server.Item("Server", "redis_mode") != "cluster" {
+		switch server.Item("Server", "redis_mode") {
+		case "cluster":
+		case "sentinel":
+			return fmt.Errorf("%w: it is a Sentinel: want its URL in the form redis+sentinel://HOST:PORT[,HOST:PORT...]/MASTER", ErrServer)
+		default:
 			s.nodes.single = s.newNode(client)
 			return nil
+		}
+		if opt.MasterName != "" {
+			return fmt.Errorf("%w: a primary of Sentinel is a node of a cluster: want its own URL", ErrServer)
 		}
 		opt.IsClusterMode = true // one address of a cluster is enough to find the others
 		if err := client.Close(); err != nil {

@@ -17,17 +17,21 @@ import (
 // ParseURL returns the options for a URL of one of these forms:
 //
 //	redis://[[user]:password@]host[:port][,host[:port]…][/database]
-//	rediss://…           the same over TLS
+//	redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master[/database]
+//	rediss://…           the same over TLS, also rediss+sentinel://…
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
-// Several hosts are nodes of one cluster. For a cluster, one of its nodes is enough. The default
-// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities. Only
-// these authorities are trusted then, not those of the system. User and password must be
-// percent-encoded if they contain delimiters. Errors never show the user or the password.
+// Several hosts are nodes of one cluster, or Sentinels that watch the primary with the name master. For a
+// cluster, one of its nodes is enough. The default port is 6379, and 26379 for Sentinels. User and password are those
+// of the servers; ?sentinel_username=USER&sentinel_password=PASSWORD are those of the Sentinels. With TLS,
+// ?ca=FILE names a PEM file with certificates of authorities. Only these authorities are trusted then, not those of the
+// system. User and password must be percent-encoded if they contain delimiters. Errors never show the user or the
+// password.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
-	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
-		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
+	plain, sentinel := strings.CutSuffix(scheme, "+sentinel")
+	if !found || plain != "redis" && plain != "rediss" && scheme != "unix" {
+		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") { // the ? may belong to a password, and an error would show a part of it
@@ -53,10 +57,17 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 		opt.Addrs = []string{rest}
 	default:
 		hosts, path, _ := strings.Cut(rest, "/")
+		port := "6379"
+		if sentinel {
+			port = "26379"
+			if opt.MasterName, path, _ = strings.Cut(path, "/"); opt.MasterName == "" {
+				return nil, errors.New("redisstore: a redis+sentinel:// URL names the primary after the Sentinels: redis+sentinel://HOST[,HOST...]/MASTER")
+			}
+		}
 		if path != "" {
 			database = path
 		}
-		if opt.Addrs, err = addresses(hosts); err != nil {
+		if opt.Addrs, err = addresses(hosts, port); err != nil {
 			return nil, err
 		}
 	}
@@ -65,15 +76,16 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 			return nil, fmt.Errorf("redisstore: database %q of the Redis URL is no number", database)
 		}
 	}
-	if opt.DB != 0 && len(opt.Addrs) > 1 {
+	if opt.DB != 0 && len(opt.Addrs) > 1 && !sentinel {
 		return nil, fmt.Errorf("redisstore: database %d of a cluster: it has only 0", opt.DB)
 	}
 	for name := range values {
-		if name != "ca" && name != "db" {
-			return nil, errors.New("redisstore: the Redis URL has a parameter other than ca and db")
+		if name != "ca" && name != "db" && !(sentinel && (name == "sentinel_username" || name == "sentinel_password")) {
+			return nil, errors.New("redisstore: the Redis URL has a parameter other than ca and db, or those of Sentinel")
 		}
 	}
-	if scheme == "rediss" {
+	opt.SentinelUsername, opt.SentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
+	if plain == "rediss" {
 		opt.TLSConfig, err = TLSConfig(ca)
 	} else if ca != "" {
 		err = errors.New("redisstore: the Redis URL names a CA, which is for rediss://")
@@ -96,8 +108,8 @@ func setUser(opt *redis.UniversalOptions, info string) (err error) {
 	return nil
 }
 
-// addresses returns the hosts of a list, each with its port.
-func addresses(list string) (addrs []string, err error) {
+// addresses returns the hosts of a list, each with its port, or with the given one.
+func addresses(list, usual string) (addrs []string, err error) {
 	for host := range strings.SplitSeq(list, ",") {
 		u, err := url.Parse("redis://" + host)
 		if err != nil || u.Hostname() == "" {
@@ -105,7 +117,7 @@ func addresses(list string) (addrs []string, err error) {
 		}
 		port := u.Port()
 		if port == "" {
-			port = "6379"
+			port = usual
 		}
 		addrs = append(addrs, net.JoinHostPort(u.Hostname(), port))
 	}

@@ -20,6 +20,8 @@ func TestParseURL(t *testing.T) {
 		{"redis://localhost", "localhost:6379", "", "", 0},
 		{"redis://10.0.0.1:7000/3", "10.0.0.1:7000", "", "", 3},
 		{"redis://[::1]", "[::1]:6379", "", "", 0},
+		{"redis+sentinel://a,b:7001/crawls", "a:26379 b:7001", "", "", 0},
+		{"redis+sentinel://u:p@a,b/crawls/3", "a:26379 b:26379", "u", "p", 3},
 		{"redis://a,b:7001,[::1]:7002", "a:6379 b:7001 [::1]:7002", "", "", 0},
 		{"redis://u:p%40ss@a", "a:6379", "u", "p@ss", 0},
 		{"redis://u:p@ss@a", "a:6379", "u", "p@ss", 0},
@@ -43,6 +45,10 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("ParseURL(%q) asks for TLS", c.url)
 		}
 	}
+	sentinel, err := ParseURL("rediss+sentinel://u:p@a/crawls?sentinel_username=s&sentinel_password=%40x")
+	if err != nil || sentinel.TLSConfig == nil || sentinel.MasterName != "crawls" || sentinel.SentinelUsername != "s" || sentinel.SentinelPassword != "@x" {
+		t.Errorf("ParseURL of rediss+sentinel:// = %+v, %v, want TLS, the primary and both users", sentinel, err)
+	}
 	opt, err := ParseURL("rediss://a.test")
 	if err != nil || opt.TLSConfig == nil {
 		t.Errorf("ParseURL of rediss:// = %+v, %v, want TLS", opt, err)
@@ -53,6 +59,7 @@ func TestParseURL(t *testing.T) {
 func TestParseURLKeepsSecrets(t *testing.T) {
 	const secret = "hunter2"
 	for _, url := range []string{
+		"redis+sentinel://u:hunter2@a", "redis+sentinel://u:hunter2@a/m/x", "unix+sentinel://u:hunter2@a/m", "redis://a?sentinel_password=hunter2",
 		"http://u:hunter2@a", "hunter2", "redis://u:hunter2@", "redis://u:hunter2%zz@a", "redis://u:hunter2@a:x",
 		"redis://u:hunter2@a/x", "redis://u:hunter2@a,b/1", "redis://u:hunter2@a?x=1", "redis://u:hunter2@a?ca=x",
 		"redis://u:hunter2@a?%zz", "unix://u:hunter2@run", "rediss://u:hunter2@a?ca=/does/not/exist", "redis://u:hunter2@a,,b",

@@ -43,12 +43,12 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 
 // addServerTo declares the flags that select a Redis.
 func (f *sharedFlags) addServerTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
+	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, redis+sentinel://HOST[:PORT][,HOST...]/MASTER, unix:///PATH")
 	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
 	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
 	restrict.Check(flags, "redis", func(text string) error {
 		if _, err := redisstore.ParseURL(text); err != nil {
-			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS or unix:///PATH: %w", err)
+			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, redis+sentinel://HOST[:PORT][,HOST...]/MASTER or unix:///PATH: %w", err)
 		}
 		return nil
 	})

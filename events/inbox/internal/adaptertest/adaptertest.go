@@ -235,6 +235,9 @@ func (w *world) wantCounts(effects, dead int) {
 	if n := w.count("SELECT count(*) FROM stored WHERE dead IS NOT NULL"); n != dead {
 		w.Errorf("%d dead letters, want %d", n, dead)
 	}
+	if n := w.count("SELECT count(*) FROM seen WHERE id = 'urn:test k' AND expires > now() + interval '1 hour'"); n != 0 {
+		w.Error("the event has the window of all events, want that of its kind")
+	}
 }
 
 // Handled implements inbox.Metrics.
@@ -250,9 +253,21 @@ func (w *world) Swept(int, time.Duration) {}
 // CacheFailed implements inbox.Metrics.
 func (w *world) CacheFailed(error) {}
 
+// configOf gives events of the type page.done a window of one hour.
+func configOf(pool *pgxpool.Pool, schema string) inbox.Config {
+	return inbox.Config{DB: pool, Group: "test", Prefix: schema + ".", WindowOf: func(e inbox.Event) time.Duration {
+		if e.Type == "page.done" && len(e.Data) > 0 {
+			return time.Hour
+		}
+		return 0
+	}}
+}
+
 func open(ctx context.Context, t *testing.T, pool *pgxpool.Pool, schema string, metrics inbox.Metrics) *inbox.Inbox {
 	t.Helper()
-	box, err := inbox.Open(ctx, inbox.Config{DB: pool, Group: "test", Prefix: schema + ".", Metrics: metrics})
+	cfg := configOf(pool, schema)
+	cfg.Metrics = metrics
+	box, err := inbox.Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func serveChild(ctx context.Context, a Adapter, text string) error {
 	if err != nil {
 		return err
 	}
-	box, err := inbox.Open(ctx, inbox.Config{DB: pool, Group: "test", Prefix: c.Schema + "."})
+	box, err := inbox.Open(ctx, configOf(pool, c.Schema))
 	if err != nil {
 		return err
 	}

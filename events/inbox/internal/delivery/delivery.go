@@ -66,7 +66,7 @@ func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
 	if t.Handle == nil {
 		_, err = t.Inbox.Store(ctx, e)
 	} else {
-		_, err = t.Inbox.Once(ctx, e.ID, func(ctx context.Context, tx pgx.Tx) error {
+		_, err = t.Inbox.OnceEvent(ctx, e, func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 			ran = true
 			return t.Handle(ctx, tx, e)
 		})

@@ -98,8 +98,8 @@ func checkRedis(text string) error {
 	if err != nil {
 		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
 	}
-	if len(options.Addrs) > 1 {
-		return errors.New("want a single server, not a cluster")
+	if len(options.Addrs) > 1 || options.MasterName != "" {
+		return errors.New("want a single server, not a cluster or Sentinels")
 	}
 	return nil
 }

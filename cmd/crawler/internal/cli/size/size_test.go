@@ -54,6 +54,7 @@ func TestReportText(t *testing.T) {
 		"append-only file     248 bytes per new URL",
 		"used_memory          4.00 GiB, 34.36 bits per URL, if all hosts have equally many",
 		"one host             at most 86,400 pages a day",
+		"one domain           at most 345,600 with --domain-rate 4, which is the default",
 		"BF.RESERVE crawl:seen 1e-06 1000000000 NONSCALING",
 		"Go map of 16-byte fingerprints",
 		"A queue of 50,000,000 URLs of 80 bytes",

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
@@ -126,12 +127,14 @@ func (r report) writeStores(b *strings.Builder) {
 }
 
 func (r report) writeTime(b *strings.Builder) {
-	x := r.Time
+	x, domain := r.Time, settings.Default().DomainRate
+	host := 1 / max(r.plan.Delay, r.plan.Latency).Seconds()
 	fmt.Fprintf(b, "Crawled politely, %s, %s at once\n", human.Plural(x.Hosts, "host"), human.Commas(x.HostsAtOnce))
 	facts(b, [][2]string{
 		{"rate", fmt.Sprintf("%.4g pages/s", x.PagesPerSecond)},
 		{"hosts of equal size", "at least " + days(x.Even)},
-		{"one host", fmt.Sprintf("at most %s pages a day", human.Few(86_400/max(r.plan.Delay, r.plan.Latency).Seconds()))},
+		{"one host", fmt.Sprintf("at most %s pages a day", human.Few(86_400*host))},
+		{"one domain", fmt.Sprintf("at most %s with --domain-rate %g, which is the default", human.Few(86_400*max(host, domain)), domain)},
 	})
 }
 
