@@ -328,7 +328,7 @@ func (p *Plan) newClient() (err error) {
 		UserAgent: p.userAgent(), Headers: s.Headers, Types: s.Types, RootCAs: p.RootCAs, InsecureHosts: hostForms(s.InsecureHosts),
 		Timeout: s.Timeout, HeaderTimeout: min(s.HeaderTimeout, s.Timeout), MinRate: s.MinRate, MaxBodyBytes: s.MaxBody,
 		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS,
-		Proxy: s.Proxy, ProxyAbsolute: s.ProxyHTTP == "absolute",
+		Proxy: s.Proxy, ProxyAbsolute: s.ProxyHTTP == "absolute" && s.Proxy != "",
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
 		Capture: s.Save != "none", Wrap: p.WrapTransport,
 	}
@@ -341,7 +341,7 @@ func (p *Plan) newClient() (err error) {
 		}
 	}
 	if c.ProxyAbsolute && !strings.HasPrefix(strings.ToLower(s.Proxy), "http") {
-		return &settings.Error{Name: "proxy-http", Err: errors.New("absolute needs --proxy with the URL of an http or https proxy")}
+		return &settings.Error{Name: "proxy-http", Err: errors.New("it is absolute, which is for an http or https proxy, not for socks5")}
 	}
 	if p.client, err = get.New(c); err != nil {
 		return err

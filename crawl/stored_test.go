@@ -36,6 +36,7 @@ func setEvery(t *testing.T, c *Config) {
 	s.CheckExternal, s.MaxExternal = true, 500
 	s.Headers, s.Types, s.Timeout, s.HeaderTimeout = http.Header{"Accept-Language": {"de"}}, []string{"*"}, 5*time.Second, 4*time.Second
 	s.MinRate, s.MaxBody = 0, 1<<20
+	s.ProxyHTTP = "absolute"
 	s.ConnectTo, s.AllowPrivate, s.Proxy, s.DNS = []string{"*.machine.test=127.0.0.1:8080"}, true, "http://proxy.machine.test:3128", "127.0.0.99"
 	s.AllowNet, s.AllowPorts, s.InsecureHosts = []netip.Prefix{netip.MustParsePrefix("10.99.0.0/16")}, []uint16{6379}, []string{"*.insecure.machine.test"}
 	if c.Redis == nil {

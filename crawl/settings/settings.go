@@ -84,7 +84,7 @@ type Settings struct {
 	HeaderTimeout time.Duration
 	MinRate       int64 // bytes per second
 	Proxy         string
-	ProxyHTTP     string // "tunnel" or "absolute": how Proxy gets http requests
+	ProxyHTTP     string // "tunnel" or "absolute": how Proxy gets http requests, if it is set
 	DNS           string
 	AllowNet      []netip.Prefix
 	AllowPorts    []uint16

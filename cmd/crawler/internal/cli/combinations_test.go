@@ -41,7 +41,7 @@ func TestCombinations(t *testing.T) {
 	}
 	values := maps.Clone(fixedValues)
 	maps.Copy(values, laterValues)
-	for _, name := range append(slices.Clone(sharedOnly), "ca", "window", "proxy-http") { // the last needs --proxy
+	for _, name := range append(slices.Clone(sharedOnly), "ca", "window") {
 		delete(values, name)
 	}
 	names := slices.Sorted(maps.Keys(values))
