@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -216,6 +217,11 @@ func (s *stateSums) note(worker string, state events.State) {
 		sum.Delivered += of.Delivered
 		sum.Duplicates = max(sum.Duplicates, of.Duplicates) // all relays of the process have one sink
 		sum.Dead += of.Dead
+		for _, warning := range of.Warnings {
+			if !slices.Contains(sum.Warnings, warning) {
+				sum.Warnings = append(sum.Warnings, warning)
+			}
+		}
 		sum.Lag.Events += of.Lag.Events
 		sum.Lag.Bytes += of.Lag.Bytes
 		sum.Lag.More = sum.Lag.More || of.Lag.More

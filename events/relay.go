@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,8 +56,10 @@ type State struct {
 	Delivered uint64 `json:"delivered"` // events that were acknowledged in this run
 	// Duplicates is the part of Delivered that the receiver had already, and did not store again: see DuplicatesSink.
 	Duplicates uint64 `json:"duplicates,omitempty"`
-	Dead       uint64 `json:"dead"`           // dead letters of all runs
-	Away       string `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
+	Dead       uint64 `json:"dead"` // dead letters of all runs
+	// Warnings say why Delivered can be wrong, because of settings of the receiver: see WarningSink.
+	Warnings []string `json:"warnings,omitempty"`
+	Away     string   `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 }
 
 // CheckName returns an error if relay is not a valid name of a relay.
@@ -195,6 +198,8 @@ type relay struct {
 	state     State
 	away      backoff
 	awaySince time.Time // when Away was set
+	repeats   bool      // events can be sent again that were sent by an earlier run, or before the sink was away
+	warned    []string  // of State.Warnings, all so far
 }
 
 // start returns the cursor at which the delivery begins. It registers a new name at once,
@@ -222,6 +227,9 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 		}
 	}
 	if known {
+		r.mu.Lock()
+		r.repeats = true
+		r.mu.Unlock()
 		return saved.Cursor, nil
 	}
 	at := r.From.Cursor
@@ -279,6 +287,7 @@ func (r *relay) awayFrom(err error) time.Duration {
 		r.Logger.Warn("the relay waits", slog.String("relay", r.Name), slog.Any("err", err))
 	}
 	r.state.Away = err.Error()
+	r.repeats = r.repeats || !errors.Is(err, context.Canceled)
 	if errors.Is(err, errLapsed) {
 		return firstPause
 	}
@@ -340,10 +349,11 @@ func (r *relay) pause(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// watch calls OnState each second, and once more at the end. If the outbox takes long to
+// watch logs the warnings of the sink, and calls OnState, each second and once more at the end. If the outbox takes long to
 // count its lag, watch asks for the lag less often.
 func (r *relay) watch(ctx context.Context) {
-	if r.OnState == nil {
+	warner, warns := r.Sink.(WarningSink)
+	if r.OnState == nil && !warns {
 		return
 	}
 	ticker := time.NewTicker(time.Second)
@@ -368,6 +378,28 @@ func (r *relay) watch(ctx context.Context) {
 			nextLag = time.Now().Add(20 * time.Since(began))
 		}
 		state.Lag = lag // the result of the last successful call
-		r.OnState(state)
+		if warns {
+			state.Warnings = r.warn(warner, lag)
+		}
+		if r.OnState != nil {
+			r.OnState(state)
+		}
 	}
+}
+
+// warn logs the warnings of the sink that are new, and returns all warnings of this run.
+func (r *relay) warn(sink WarningSink, lag Lag) []string {
+	var behind time.Duration
+	r.mu.Lock()
+	if r.repeats && !lag.Oldest.IsZero() {
+		behind = max(time.Since(lag.Oldest), 0)
+	}
+	r.mu.Unlock()
+	for _, warning := range sink.Warnings(behind) {
+		if !slices.Contains(r.warned, warning) {
+			r.warned = append(r.warned, warning)
+			r.Logger.Warn("delivered may not mean stored once", slog.String("relay", r.Name), slog.String("reason", warning))
+		}
+	}
+	return slices.Clone(r.warned)
 }

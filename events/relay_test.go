@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -181,6 +182,47 @@ func TestTail(t *testing.T) {
 		}
 		if saved, _, _ := p.Load(t.Context(), "r"); saved.Cursor != "5" {
 			t.Errorf("the cursor is %q, want 5", saved.Cursor)
+		}
+	})
+}
+
+// warner is a sink with a duplicate window of an hour.
+type warner struct{ sink }
+
+func (*warner) Warnings(behind time.Duration) []string {
+	if behind > time.Hour {
+		return []string{"async", "short window"}
+	}
+	return []string{"async"}
+}
+
+// TestWarnings: each warning of a sink is logged once, and is in the state. A relay is behind only for events that it could
+// have sent before.
+func TestWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(eventstest.Progress)
+		o := new(eventstest.Outbox)
+		for n := range 3 {
+			e := eventstest.Event(n, 3)
+			e.Time = time.Now()
+			o.Append(e)
+		}
+		time.Sleep(2 * time.Hour)
+		for run, want := range []string{"async", "async short window"} {
+			log := new(strings.Builder)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(10*time.Second, cancel)
+			var last events.State
+			err := events.Run(ctx, events.Config{
+				Name: "r", Outbox: o, Sink: &warner{sink{delay: time.Hour}}, Progress: p,
+				Logger: slog.New(slog.NewTextHandler(log, nil)), OnState: func(s events.State) { last = s },
+			}, false)
+			if got := strings.Join(last.Warnings, " "); err != nil || got != want {
+				t.Errorf("run %d: warnings %q, error %v, want %q", run, got, err, want)
+			}
+			if n := strings.Count(log.String(), "reason=async"); n != 1 {
+				t.Errorf("run %d: the warning is logged %d times, want once", run, n)
+			}
 		}
 	})
 }

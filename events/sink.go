@@ -30,6 +30,15 @@ type DuplicatesSink interface {
 	Duplicates() uint64
 }
 
+// WarningSink is a Sink that knows settings of its receiver with which a delivered event can be lost, or be stored twice.
+type WarningSink interface {
+	Sink
+	// Warnings returns a sentence for each of these settings. The argument is the age of the oldest event that is not
+	// delivered, if the relay could send events again that it has sent before, and otherwise 0. Warnings is safe for
+	// concurrent use, and does not ask the receiver.
+	Warnings(behind time.Duration) []string
+}
+
 // TransactionalSink commits events and the relay's cursor in one transaction. A relay
 // begins at the cursor of the sink, and not at the cursor of its Progress. Several relays
 // can use one sink at the same time, each with its own key.

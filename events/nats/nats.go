@@ -57,11 +57,15 @@ type Sink struct {
 	duplicates atomic.Uint64
 
 	mu     sync.Mutex
-	made   bool  // the stream exists, and keeps events
-	failed error // the error of the last attempt to connect
+	made   bool                    // the stream exists, and keeps events
+	config *jetstream.StreamConfig // of the stream when it was last looked at; nil if that was not possible
+	failed error                   // the error of the last attempt to connect
 }
 
-var _ events.DuplicatesSink = (*Sink)(nil)
+var (
+	_ events.DuplicatesSink = (*Sink)(nil)
+	_ events.WarningSink    = (*Sink)(nil)
+)
 
 var validStream = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
@@ -129,6 +133,32 @@ func (s *Sink) Close() error {
 // Duplicates implements events.DuplicatesSink. The server compares the ids of events within the stream's duplicate window,
 // also with those of events that the stream has no more, after a purge, or because no consumer was interested in them.
 func (s *Sink) Duplicates() uint64 { return s.duplicates.Load() }
+
+// Warnings implements events.WarningSink. It knows the settings of the stream since the first call of Send, unless the user
+// has no right to read them.
+func (s *Sink) Warnings(behind time.Duration) (warnings []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config == nil {
+		return nil
+	}
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, fmt.Sprintf("stream %s "+format, append([]any{s.cfg.Stream}, args...)...))
+	}
+	if s.config.PersistMode == jetstream.AsyncPersistMode {
+		warn("acknowledges events before it stores them (persist_mode: async): those of the last moments are lost if its server is killed")
+	}
+	if len(s.config.Sources) > 0 || s.config.Mirror != nil {
+		warn("copies another stream (sources, mirror): of two events with one id, from the relay and from there, it keeps one or both")
+	}
+	switch window := s.config.Duplicates; {
+	case window == 0:
+		warn("has no duplicate window: an event that is sent again is stored again")
+	case behind > window:
+		warn("has a duplicate window of %v, and the relay was further behind when it went on: events that it had sent before the interruption can be stored again", window)
+	}
+	return warnings
+}
 
 // Send implements events.Sink.
 func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
@@ -210,6 +240,7 @@ func (s *Sink) checkInterest(ctx context.Context) error {
 		return nil
 	}
 	info := stream.CachedInfo()
+	s.config = &info.Config
 	if info.Config.Retention == jetstream.InterestPolicy && info.State.Consumers == 0 {
 		return &events.AwayError{Err: fmt.Errorf("stream %s keeps only events in which a consumer is interested, and it has no consumer: create one first", s.cfg.Stream)}
 	}

@@ -357,6 +357,43 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestWarnings: settings of a stream with which a delivered event can be lost, or be stored twice, are named.
+func TestWarnings(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{})
+	js := streamClient(t, server)
+	const async, copied, window = "persist_mode: async", "copies another stream", "has a duplicate window of 1m0s"
+	for i, c := range []struct {
+		config jetstream.StreamConfig
+		behind time.Duration
+		want   string // "" means none
+	}{
+		{jetstream.StreamConfig{Duplicates: time.Minute}, time.Minute, ""},
+		{jetstream.StreamConfig{Duplicates: time.Minute}, time.Minute + 1, window},
+		{jetstream.StreamConfig{Duplicates: time.Minute, Sources: []*jetstream.StreamSource{{Name: "other"}}}, 0, copied},
+		{jetstream.StreamConfig{Duplicates: time.Minute, PersistMode: jetstream.AsyncPersistMode}, 0, async},
+	} {
+		c.config.Name = fmt.Sprintf("s%d", i)
+		c.config.Subjects = []string{c.config.Name + ".>"}
+		stream, err := js.CreateStream(t.Context(), c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.CachedInfo().Config.PersistMode != c.config.PersistMode {
+			t.Logf("%s needs nats-server 2.12", async)
+			continue
+		}
+		sink := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: c.config.Name})
+		if got := sink.Warnings(time.Hour); got != nil {
+			t.Errorf("before the first event: %q, want no warnings", got)
+		}
+		expect(t, sink, []events.Event{eventstest.Event(0, 1)}, "")
+		got := sink.Warnings(c.behind)
+		if len(got) > 1 || (len(got) == 0) != (c.want == "") || !strings.Contains(strings.Join(got, ""), c.want) {
+			t.Errorf("stream %d: warnings %q, want %q", i, got, c.want)
+		}
+	}
+}
+
 // TestInterest: a stream that keeps only events in which a consumer is interested has no consumer. The sink is away until
 // there is one, and then the stream has the events.
 func TestInterest(t *testing.T) {

@@ -143,6 +143,9 @@ func (r *relaying) sumUp(name string) {
 		fmt.Fprintf(r.notices, "%s of them were duplicates: the stream knew their ids, and did not store them again. If it was purged, wait\n"+
 			"until its duplicate window is over, and deliver them with a relay of another name\n", human.Commas(n))
 	}
+	for _, warning := range r.state.Warnings {
+		fmt.Fprintf(r.notices, "warning: %s\n", warning)
+	}
 	if r.state.Dead > 0 {
 		fmt.Fprintf(r.notices, "'%s --relay %s' lists what was refused\n", r.at.command("relay dead list"), name)
 	}
