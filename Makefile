@@ -120,6 +120,8 @@ bench-full: bench ## the same, all comparisons, and the long ones: 100 million U
 	@bin/bench measure -n 1M -budget 1h -report bin/bench-crawl crawl
 	$(call step,crawls of thousands of late hosts at once)
 	@bin/bench measure -tls -each 40s -budget 1h -report bin/bench-broad broad
+	$(call step,crawls of a web like the real one)
+	@bin/bench measure -each 60s -budget 1h -report bin/bench-mix mix
 	$(call step,the filter in Redis: a hundred million URLs and two starts)
 	@go -C bench test . -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 	$(call step,the embedded store: starts with a hundred million known URLs)

@@ -2,7 +2,7 @@
 // our speed and cost beside those of colly and of a bare loop, which gives none of the crawler's
 // guarantees. It also measures what `crawler bench` measures, in servers that it starts.
 //
-//	bench measure [-n N] [-fpr P] ... NAME...   make a report; names are fpr, speed, memory, crawl and broad
+//	bench measure [-n N] [-fpr P] ... NAME...   make a report; names are fpr, speed, memory, crawl, broad and mix
 //	bench compare [-copies N] [-rounds N]       crawl the documentation of Debian packages with all three
 //
 // measure and compare run the crawler that -crawler names.

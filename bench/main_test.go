@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 
 func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"want a command":                        {},
-		"unknown command":                       {"guess"},
-		"want at least one copy":                {"compare", "-copies", "0"},
-		"want fpr, speed, memory, crawl, broad": {"measure", "seen"},
+		"want a command":                             {},
+		"unknown command":                            {"guess"},
+		"want at least one copy":                     {"compare", "-copies", "0"},
+		"want fpr, speed, memory, crawl, broad, mix": {"measure", "seen"},
 	} {
 		err := run(t.Context(), args, nil, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -28,8 +28,10 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	flags.Var(&keys, "n", "URLs, keys or pages of the largest measurement")
 	flags.Var(&fpr, "fpr", "false-positive rate of the filters (default several)")
 	crawler := flags.String("crawler", "bin/crawler", "the crawler binary")
-	concurrency := flags.String("concurrency", "", "broad: hosts asked at once, as in 64,1000,auto (default 64,1000,4000)")
-	each := flags.Duration("each", 0, "broad: time of each crawl, shorter if -budget is too small (default 15s)")
+	concurrency := flags.String("concurrency", "", "broad, mix: hosts asked at once, as in 64,1000,auto (default 64,1000,4000)")
+	each := flags.Duration("each", 0, "broad, mix: time of each crawl, shorter if -budget is too small (default 15s)")
+	coreHour := flags.Float64("core-hour", 0, "mix: price of a core for an hour, in dollars (default 0.02)")
+	more := flags.String("flags", "", "mix: further flags of the crawler, separated by spaces")
 	tls := flags.Bool("tls", false, "broad: crawl over TLS, too")
 	budget := flags.Duration("budget", 5*time.Minute, "time that all of it may take")
 	dir := flags.String("report", "", "write report.json and RESULTS.md into this folder")
@@ -37,7 +39,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	names := append(slices.Clone(bench.Names), "crawl", "broad")
+	names := append(slices.Clone(bench.Names), "crawl", "broad", "mix")
 	for _, name := range flags.Args() {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("measure: want %s, not %q", strings.Join(names, ", "), name)
@@ -69,6 +71,13 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 				c.Concurrency = strings.Split(*concurrency, ",")
 			}
 			r.Sections = append(r.Sections, crawl.BroadSection(c))
+		case "mix":
+			c := crawl.MixConfig{CoreHour: *coreHour, More: strings.Fields(*more),
+				BroadConfig: crawl.BroadConfig{Time: *each, Dir: b.Dir, Self: contest.Self, Crawler: product, Redis: b.Server}}
+			if *concurrency != "" {
+				c.Concurrency = strings.Split(*concurrency, ",")
+			}
+			r.Sections = append(r.Sections, crawl.MixSection(c))
 		default:
 			r.Sections = append(r.Sections, b.Sections(name)...)
 		}

@@ -41,6 +41,8 @@ type Order struct {
 	Workers int           // number of concurrent requests
 	Delay   time.Duration // between the starts of two requests to a host; 0 allows many requests to a host at once
 	Time    time.Duration // duration of the crawl; 0 means until no page is left
+	// Lenient goes on after a request that failed, and accepts gzip.
+	Lenient bool
 }
 
 // Links appends the links of a page to found, each once and without its fragment.
@@ -75,7 +77,7 @@ func Loop(ctx context.Context, order Order, links Links) (took Took, err error) 
 		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // with the default of 2, few connections would be used twice
 		// Without this setting, the transport would request gzip. Decompressing takes
 		// more time than sending more bytes over loopback.
-		DisableCompression: true,
+		DisableCompression: !order.Lenient,
 		ReadBufferSize:     64 << 10,
 	}}
 	defer l.transport.CloseIdleConnections()
@@ -133,7 +135,7 @@ func (l *loop) work(ctx context.Context) (err error) {
 			return err
 		}
 		isHTML, target, err := l.fetch(ctx, base, &body)
-		if err != nil {
+		if err != nil && (!l.Lenient || ctx.Err() != nil) {
 			return err
 		}
 		found = found[:0]

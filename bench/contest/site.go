@@ -32,6 +32,9 @@ type Site struct {
 	Links   int           // mean number of links of a page
 	Seeds   int           // number of hosts whose root pages are the seeds
 	TLS     bool
+
+	// Mix makes the web testweb.MixWeb, over TLS, with its latency. Only Hosts and Seeds have a meaning then.
+	Mix bool
 }
 
 // LateSpread is the standard deviation of the logarithms of the hosts' latencies, which
@@ -63,8 +66,14 @@ func serve(ctx context.Context, order string, stdin io.Reader, out io.Writer) er
 		endpoint.Seeds = []string{"http://" + endpoint.Addr + "/"}
 		return errors.Join(json.NewEncoder(out).Encode(endpoint), what.serveFolder(ctx, listener))
 	}
-	web, err := testweb.New(testweb.Config{Seed: 1, Pages: int(what.Pages), Hosts: int(what.Hosts), MeanBytes: PageBytes,
-		MeanLinks: what.Links, Latency: what.Latency, LatencySpread: LateSpread, TLS: what.TLS})
+	config := testweb.Config{Seed: 1, Pages: int(what.Pages), Hosts: int(what.Hosts), MeanBytes: PageBytes,
+		MeanLinks: what.Links, Latency: what.Latency, LatencySpread: LateSpread, TLS: what.TLS}
+	if what.Mix {
+		what.TLS = true
+		config = testweb.Config{Seed: 1, Hosts: int(what.Hosts), Mix: testweb.MixWeb, TLS: true,
+			Latency: testweb.MixLatency, LatencySpread: testweb.MixLatencySpread}
+	}
+	web, err := testweb.New(config)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

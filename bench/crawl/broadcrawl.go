@@ -24,11 +24,14 @@ type broadTook struct {
 	contest.Took
 	trips    float64  // round trips to the store per page
 	redisCPU float64  // processor time of Redis per page, in µs
+	finished uint64   // URLs with an outcome after a request, if Pages counts only answers of 2xx
+	html     uint64   // answers with a status of 2xx
+	hosts    float64  // hosts with queued URLs at the end
 	limits   []string // what limited the crawl: up to three limits, the one that applied longest first
 }
 
-// crawl runs the crawler on a site for the given duration.
-func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, duration time.Duration) (took broadTook, err error) {
+// crawl runs the crawler on a site for the given duration, with more flags.
+func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, duration time.Duration, more ...string) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, err
@@ -43,6 +46,7 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 		}
 		args = append(args, "--ca", ca)
 	}
+	args = append(args, more...)
 	cmd := c.Crawler(ctx, append(args, site.Arguments()...)...)
 	if what.subject == onRedis {
 		err = c.crawlOnRedis(ctx, cmd, &took, temp, duration)
@@ -140,6 +144,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
 	t.Pages = uint64(end["crawler_finished_total"])
+	t.html, t.hosts = uint64(end[`crawler_answers_total{status="2xx"}`]), end["crawler_hosts"]
 	busy := end["go_cpu_classes_total_cpu_seconds_total"] - end["go_cpu_classes_idle_cpu_seconds_total"]
 	t.GC = end["go_cpu_classes_gc_total_cpu_seconds_total"] / max(busy, 1e-9)
 	t.trips = end["crawler_store_commits_total"] / float64(max(t.Pages, 1))

@@ -32,6 +32,44 @@ func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
 	return times, nil
 }
 
+// partsOf is like stageTimes, with the stage fetch in three parts: TLS, gunzip and HTTP.
+func partsOf(packed io.Reader) (map[string]time.Duration, error) {
+	p, err := profile.Parse(packed)
+	if err != nil {
+		return nil, fmt.Errorf("read a profile: %w", err)
+	}
+	times := make(map[string]time.Duration)
+	for _, s := range p.Sample {
+		part := stageOf(s)
+		if part == "fetch" || part == other {
+			part = fetchPartOf(s, part)
+		}
+		times[part] += time.Duration(s.Value[len(s.Value)-1])
+	}
+	return times, nil
+}
+
+// fetchPartOf returns TLS, gunzip, or HTTP for the stage fetch and the argument for others.
+func fetchPartOf(s *profile.Sample, part string) string {
+	for _, location := range s.Location {
+		for _, line := range location.Line {
+			if line.Function == nil {
+				continue
+			}
+			switch name := line.Function.Name; {
+			case strings.HasPrefix(name, "crypto/tls."), strings.HasPrefix(name, "crypto/x509."):
+				return "TLS"
+			case strings.Contains(name, "compress/flate."), strings.Contains(name, "compress/gzip."):
+				return "gunzip"
+			}
+		}
+	}
+	if part == "fetch" {
+		return "HTTP"
+	}
+	return part
+}
+
 func stageOf(s *profile.Sample) string {
 	if label := s.Label[stage.Label]; len(label) > 0 {
 		return label[0]

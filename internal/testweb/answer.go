@@ -28,6 +28,7 @@ type answer struct {
 	location    string
 	body        func(dst []byte) []byte // appends the body; nil means an empty body
 	size        int64                   // the body is extended with filler text to at least this size
+	packed      func(dst []byte) []byte // appends the body as gzip, for clients that accept it; nil means that body is sent
 	gzip        bool                    // compress the body for clients that accept gzip
 
 	header http.Header               // further headers
@@ -83,10 +84,14 @@ func (w *Web) answer(t target, try int) *answer {
 
 func (w *Web) answerPage(a *answer, p page, try int) {
 	a.body = func(dst []byte) []byte { return w.appendPage(dst, p) }
+	if w.isMix() {
+		a.packed = func(dst []byte) []byte { return w.appendPacked(dst, p) }
+	}
 	for _, decorate := range w.fates.decorators {
 		decorate(w, p, a)
 	}
 	if f := w.fateOf(p); f.answer != nil {
+		a.packed = nil
 		f.answer(w, p, try, a)
 	}
 }

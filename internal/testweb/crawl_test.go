@@ -275,6 +275,7 @@ func TestReferenceCrawl(t *testing.T) {
 		{Hosts: 300, Pages: 4000, MeanLinks: 5},
 		{Hosts: 70, Pages: 2000, Hardships: All},
 		{Hosts: 70, Pages: 2000, Hardships: All, TLS: true, Latency: 300 * time.Millisecond, LatencySpread: 0.8},
+		{Hosts: 8, Pages: 900, Mix: MixWeb, TLS: true},
 	} {
 		cfg.Seed, cfg.MeanBytes, cfg.MaxBodyBytes, cfg.KeepLog = *seed, 1500, 128<<10, true
 		t.Run(fmt.Sprintf("hosts=%d/pages=%d/hardships=%v/tls=%t", cfg.Hosts, cfg.Pages, cfg.Hardships, cfg.TLS), func(t *testing.T) {

@@ -77,3 +77,6 @@ func (d *dice) normal() float64 {
 	}
 	return (float64(sum)/0x1p16 - 2) * math.Sqrt(3)
 }
+
+// gauss returns a random number with the standard normal distribution, tails included.
+func (d *dice) gauss() float64 { return math.Sqrt2 * math.Erfinv(2*d.unit()-1) }

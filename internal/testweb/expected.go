@@ -55,6 +55,9 @@ func (w *Web) expect(t target) Expectation {
 	default:
 		f := w.fateOf(t.page)
 		e.Outcome, e.Status, e.Truncated = f.outcome, f.status, f.truncated
+		if f == moved {
+			e.RedirectTo = w.url(target{kind: aPage, page: w.movedTo(t.page)})
+		}
 		if f.hasLinks() {
 			e.Title, e.isRead = string(w.appendTitle(nil, t.page)), true
 		}

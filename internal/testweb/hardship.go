@@ -199,6 +199,18 @@ type fates struct {
 	decorators []func(w *Web, p page, answer *answer)
 }
 
+// fatesOf returns the fates of leaves alone.
+func fatesOf(leaves []leaf) (f fates) {
+	next := 0
+	for _, l := range leaves {
+		for range l.share {
+			f.leaves[next] = l.fate
+			next++
+		}
+	}
+	return f
+}
+
 func newFates(set Hardships) (f fates) {
 	next := 0
 	for _, h := range hardships() {
@@ -242,6 +254,9 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 // child pages, one of these requests succeeds, so that the crawl finds the children. If p is
 // a root page, the first request succeeds.
 func (w *Web) fateOf(p page) *fate {
+	if w.isMix() {
+		return w.mixFateOf(p)
+	}
 	if p.index == 0 {
 		return plain
 	}

@@ -41,6 +41,9 @@ func (w *Web) links(dst []target, p page) []target {
 			dst = append(dst, target{kind: aDeadPage, page: page{host: p.host}, part: part})
 		}
 	}
+	if w.isMix() {
+		return w.mixLinksOf(dst, p)
+	}
 	d := w.roll(forLinks, p)
 	many := -math.Log(1-d.unit()) * float64(w.cfg.MeanLinks) // exponential: many pages have few links, and few pages have many
 	for range int(min(many, 8*float64(w.cfg.MeanLinks))) {

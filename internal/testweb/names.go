@@ -112,6 +112,9 @@ var styles = [...]style{
 // styleOf returns the style of p's path, as an index of styles. p is not a root page.
 func (w *Web) styleOf(p page) int {
 	bits := w.draw(forStyle, p)
+	if w.isMix() && w.fateOf(p) == fateRobots {
+		return stylePrivate
+	}
 	if w.has(Robots) {
 		if s, decided := robotsStyle(p, w.fateOf(p) == fateRobots, bits); decided {
 			return s

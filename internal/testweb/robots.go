@@ -102,7 +102,9 @@ const (
 // robotsAnswer returns the status and body of a host's robots.txt.
 func (w *Web) robotsAnswer(host int) (status int, body string) {
 	file := robotsMissing
-	if w.has(Robots) {
+	if w.isMix() {
+		file = robotsFiles[0]
+	} else if w.has(Robots) {
 		file = robotsOf(host)
 	}
 	if delay := w.crawlDelay(host); delay > 0 {

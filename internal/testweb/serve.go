@@ -83,7 +83,10 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	body := (*buffer)[:0]
-	if a.body != nil {
+	if a.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = a.packed(body)
+		a.header = http.Header{"Content-Encoding": {"gzip"}}
+	} else if a.body != nil {
 		body = a.body(body)
 	}
 	*buffer = body[:0]

@@ -6,7 +6,7 @@ import "math"
 // is the root page.
 type page struct{ host, index int }
 
-// branch is the maximum number of children of a page in the tree of its host, and of a
+// branch is the usual maximum number of children of a page in the tree of its host, and of a
 // host in the tree of hosts. The indexes of children are computed, as in a heap. So no
 // tree is stored.
 const branch = 8
@@ -14,7 +14,8 @@ const branch = 8
 // shape has the number of pages of each host. A Web stores nothing else about its
 // structure, so that its memory does not depend on the number of pages.
 type shape struct {
-	first []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
+	branch int   // maximum number of children; see branch
+	first  []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
 }
 
 // newShape divides pages among hosts. The first host gets the given share of the pages.
@@ -59,7 +60,7 @@ func newShape(hosts, pages int, share float64) shape {
 			}
 		}
 	}
-	s := shape{first: make([]int, hosts+1)}
+	s := shape{branch: branch, first: make([]int, hosts+1)}
 	for h, n := range sizes {
 		s.first[h+1] = s.first[h] + n
 	}
@@ -69,7 +70,7 @@ func newShape(hosts, pages int, share float64) shape {
 // linkers returns the number of pages that have children in the tree of a host with n
 // pages. The result is at least 1, for the root page. These pages have the lowest
 // indexes.
-func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
+func (s shape) linkers(n int) int { return max(1, (n-1+s.branch-1)/s.branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }
 func (s shape) pages() int { return s.first[s.hosts()] }
@@ -78,21 +79,21 @@ func (s shape) size(host int) int { return s.first[host+1] - s.first[host] }
 
 // inner reports whether a crawl reaches other pages through p. A crawl must be able to
 // read such a page.
-func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
+func (s shape) inner(p page) bool { return p.index < s.linkers(s.size(p.host)) }
 
 // children calls the function visit for the children of p in the tree of its host. If p
 // is a root page, it also calls visit for p's children in the tree of hosts. Every page
 // is a descendant of the first host's root page.
 func (s shape) children(p page, visit func(page)) {
-	last := min(branch*p.index+branch, s.size(p.host)-1)
-	for child := branch*p.index + 1; child <= last; child++ {
+	last := min(s.branch*p.index+s.branch, s.size(p.host)-1)
+	for child := s.branch*p.index + 1; child <= last; child++ {
 		visit(page{p.host, child})
 	}
 	if p.index > 0 {
 		return
 	}
-	last = min(branch*p.host+branch, s.hosts()-1)
-	for host := branch*p.host + 1; host <= last; host++ {
+	last = min(s.branch*p.host+s.branch, s.hosts()-1)
+	for host := s.branch*p.host + 1; host <= last; host++ {
 		visit(page{host, 0})
 	}
 }

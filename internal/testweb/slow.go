@@ -32,9 +32,8 @@ func (w *Web) lateness(name string) time.Duration {
 		return 0
 	}
 	d := w.roll(forLateness, page{host, 0})
-	normal := math.Sqrt2 * math.Erfinv(2*d.unit()-1)
 	spread := w.cfg.LatencySpread
-	return time.Duration(float64(w.cfg.Latency) * math.Exp(spread*normal-spread*spread/2))
+	return time.Duration(float64(w.cfg.Latency) * math.Exp(spread*d.gauss()-spread*spread/2))
 }
 
 const (

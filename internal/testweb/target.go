@@ -140,6 +140,10 @@ func (t target) isExpected() bool {
 // each calls the function visit for every URL that a crawl should find, until visit
 // returns false.
 func (w *Web) each(visit func(target) bool) {
+	if w.isMix() {
+		w.eachReachable(visit)
+		return
+	}
 	for host := range w.shape.hosts() {
 		for index := range w.shape.size(host) {
 			p := page{host, index}

@@ -101,6 +101,9 @@ type Config struct {
 	Pages int // on all hosts together, at least one per host; 0 means 1,000
 
 	Hardships Hardships
+	// Mix is the make-up of the pages; empty means that of the fields below. With a Mix, Hardships must be
+	// None, MeanLinks and MeanBytes have no meaning, and Pages is 0 for some ten thousand on each host.
+	Mix Mix
 
 	// Latency is the mean time until hosts answer, in addition to the delays of
 	// hardships. 0 means that they answer at once. Each host with generated pages has
@@ -146,6 +149,9 @@ type Config struct {
 // all faults of c.
 func (c Config) withDefaults() (Config, error) {
 	c.Hosts = cmp.Or(c.Hosts, 20)
+	if c.Mix != "" {
+		c.Pages = cmp.Or(c.Pages, min(c.Hosts*mixBranch*mixBranch*mixBranch, 1<<31))
+	}
 	c.Pages = cmp.Or(c.Pages, 1000)
 	c.LargestShare = cmp.Or(c.LargestShare, 0.02)
 	c.MeanLinks = cmp.Or(c.MeanLinks, 20)
@@ -166,6 +172,8 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.Pages < c.Hosts, "Pages is %d, want at least one for each of %d hosts", c.Pages, c.Hosts)
 	fault(c.Pages > most, "Pages is %d, want at most 2³¹", c.Pages)
 	fault(c.Hardships&^(All|hasCorner) != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
+	fault(c.Mix != "" && c.Mix != MixWeb, "Mix is %q, want %q or none", c.Mix, MixWeb)
+	fault(c.Mix != "" && c.Hardships != None, "Hardships and a Mix, want one of them")
 	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
@@ -187,6 +195,7 @@ type Web struct {
 	shape                 shape
 	fates                 fates
 	corpus                corpus
+	blocks                *blocks // nil without Config.Mix
 	corners               *corners
 	authority             *authority // nil without Config.TLS
 	requests, connections atomic.Uint64
@@ -215,6 +224,12 @@ func New(cfg Config) (*Web, error) {
 		log:     newRequestLog(cfg.Log, cfg.KeepLog),
 		lookups: map[Lookup]int{},
 	}
+	if w.isMix() {
+		w.shape.branch, w.fates = mixBranch, fatesOf(mixFates)
+		if w.blocks, err = newBlocks(&w.corpus, cfg.Seed); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.TLS {
 		w.scheme = "https"
 		if w.authority, err = newAuthority(); err != nil {
@@ -225,12 +240,15 @@ func New(cfg Config) (*Web, error) {
 	return w, nil
 }
 
+// seedHosts is the number of hosts whose root pages are seeds.
+const seedHosts = 4
+
 // Seeds returns canonical URLs from which every page can be reached. They are the root
 // pages of the first hosts. With the hardship Redirects, one more seed is a URL that
 // redirects. With corners, the last seed is the page that links to all corners.
 func (w *Web) Seeds() []string {
 	var seeds []string
-	for host := range min(4, w.shape.hosts()) {
+	for host := range min(seedHosts, w.shape.hosts()) {
 		seeds = append(seeds, w.url(target{kind: aPage, page: page{host, 0}}))
 	}
 	if w.has(Redirects) {
@@ -241,6 +259,9 @@ func (w *Web) Seeds() []string {
 	}
 	return seeds
 }
+
+// Pages returns the number of pages.
+func (w *Web) Pages() int { return w.shape.pages() }
 
 // Hostnames returns the names of all hosts. Dead hosts and the hosts of corners
 // come last.

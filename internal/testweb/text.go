@@ -74,6 +74,14 @@ func (w *Web) appendTitle(dst []byte, p page) []byte {
 // appendPage appends p's HTML: a head, then the links between paragraphs, and further
 // paragraphs until the page has the size that sizeOf returns.
 func (w *Web) appendPage(dst []byte, p page) []byte {
+	if w.isMix() {
+		return w.appendMixPage(dst, p)
+	}
+	return w.appendSized(dst, p, w.sizeOf(p))
+}
+
+// appendSized appends p's HTML with the given size, or more if its links need more.
+func (w *Web) appendSized(dst []byte, p page, size int) []byte {
 	start := len(dst)
 	from, d := w.baseOf(p), w.roll(forText, p)
 	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
@@ -94,7 +102,7 @@ func (w *Web) appendPage(dst []byte, p page) []byte {
 	}
 	var room [64]target
 	links := w.links(room[:0], p)
-	size, spelling := w.sizeOf(p)-len("</body>\n</html>\n"), w.roll(forSpelling, p)
+	size, spelling := size-len(pageEnd), w.roll(forSpelling, p)
 	for i, to := range links {
 		dst = append(dst, "<p>See "...)
 		dst = w.appendAnchor(dst, &spelling, from, to)
@@ -109,7 +117,7 @@ func (w *Web) appendPage(dst []byte, p page) []byte {
 	for len(dst)-start < size {
 		dst = w.corpus.appendParagraph(dst, &d)
 	}
-	return append(dst, "</body>\n</html>\n"...)
+	return append(dst, pageEnd...)
 }
 
 // appendAnchor appends a link to t. It must draw the same numbers from d as
@@ -150,8 +158,11 @@ func appendEscaped(dst, url []byte) []byte {
 // sizeOf returns the intended size of p's HTML. Sizes have a log-normal
 // distribution, as on the web, with the mean Config.MeanBytes.
 func (w *Web) sizeOf(p page) int {
-	const sigma = 0.8
 	d := w.roll(forSize, p)
+	if w.isMix() {
+		return int(min(mixBytes*math.Exp(mixBytesSpread*d.gauss()), float64(w.cfg.MaxBodyBytes)/2))
+	}
+	const sigma = 0.8
 	size := float64(w.cfg.MeanBytes) * math.Exp(sigma*d.normal()-sigma*sigma/2)
 	return int(min(size, float64(w.cfg.MaxBodyBytes)/2))
 }

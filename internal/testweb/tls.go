@@ -54,12 +54,23 @@ func (w *Web) CACert() []byte {
 }
 
 func (w *Web) tlsConfig() *tls.Config {
-	return &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	config := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if !w.isHost(hello.ServerName) {
 			return nil, fmt.Errorf("testweb: no host %q", hello.ServerName)
 		}
 		return w.authority.certificate(hello.ServerName)
 	}}
+	if w.isMix() {
+		full := config.Clone()
+		full.SessionTicketsDisabled = true
+		config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if host, known := parseHost(hello.ServerName); known && host%2 == 1 {
+				return full, nil
+			}
+			return nil, nil
+		}
+	}
+	return config
 }
 
 // certificate returns the certificate of a host, always the same one.

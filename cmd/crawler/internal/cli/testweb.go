@@ -23,6 +23,7 @@ import (
 type testwebFlags struct {
 	web       testweb.Config // Hardships, MeanBytes and Log are not set
 	hardships string
+	mix       string
 	bytes     human.Bytes
 	ca        string
 	listen    string
@@ -45,7 +46,10 @@ func newTestweb(s streams) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f.addTo(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.completeMix(cmd.Flags())
+		return f.run(cmd.Context(), s)
+	}
 	return cmd
 }
 
@@ -57,6 +61,13 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	restrict.Number(flags, &f.web.Pages, "pages", 1000, "pages on all hosts together", 1, most, words)
 	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
 	restrict.Check(flags, "hardships", parsed(testweb.ParseHardships))
+	flags.StringVar(&f.mix, "mix", "", "`NAME` of a make-up instead of --hardships, --links, --page-bytes: web, the sizes, links, failures and so on of a real crawl, with --tls, --latency 2.15s and many pages unless they are given")
+	restrict.Check(flags, "mix", func(text string) error {
+		if text != "" && text != string(testweb.MixWeb) {
+			return errors.New("want web")
+		}
+		return nil
+	})
 	flags.Float64Var(&f.web.LargestShare, "largest-share", 0.02, "part of the pages that the largest host has")
 	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.web.LargestShare > 0 && f.web.LargestShare <= 1 })
 	f.bytes = 14 << 10
@@ -85,6 +96,22 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	restrict.Number(flags, &f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised", 0, forever, timeOrZero)
 }
 
+// completeMix sets what --mix sets, unless it is given.
+func (f *testwebFlags) completeMix(flags *pflag.FlagSet) {
+	if f.mix == "" {
+		return
+	}
+	f.web.Mix = testweb.Mix(f.mix)
+	for name, set := range map[string]func(){
+		"tls": func() { f.web.TLS = true }, "pages": func() { f.web.Pages = 0 }, "latency": func() { f.web.Latency = testweb.MixLatency },
+		"latency-spread": func() { f.web.LatencySpread = testweb.MixLatencySpread },
+	} {
+		if !flags.Changed(name) {
+			set()
+		}
+	}
+}
+
 func testwebLong() string {
 	var b strings.Builder
 	b.WriteString("Serve a synthetic web that knows what a correct crawl finds, or judge any crawler's\ncrawl of it.\n\nHardships:\n")
@@ -97,7 +124,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	if f.web.Pages < f.web.Hosts {
+	if f.web.Pages < f.web.Hosts && f.web.Pages > 0 {
 		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.web.Pages, f.web.Hosts))
 	}
 	if hard&testweb.Addresses != 0 {
@@ -150,7 +177,7 @@ func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams)
 			return fmt.Errorf("--log: %w", err)
 		}
 	}
-	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.web.Pages, f.web.Hosts, listener.Addr(),
+	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", web.Pages(), f.web.Hosts, listener.Addr(),
 		f.crawlLine(web, cfg.Hardships, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return err
