@@ -65,6 +65,9 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	if p.Redis == nil {
 		ses.dir = p.Dir
 	}
+	if p.Redis != nil && purpose != engine.ToRebuild {
+		ses.askPostgres(ctx)
+	}
 	if purpose == engine.ToLook {
 		return ses, nil
 	}

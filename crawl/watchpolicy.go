@@ -3,17 +3,32 @@ package crawl
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 )
 
-// policyEvery is the time between two questions of a worker for the newest version of the policy.
-const policyEvery = time.Second
+const (
+	policyEvery   = time.Second      // between two questions of a worker for the newest version of the policy
+	postgresEvery = 10 * time.Second // between two of them that Postgres answers
+)
 
 // watchPolicy obeys the newest version of the policy of a crawl in Redis, until ctx ends. A change of an embedded crawl
 // is made by the process that runs it. While the newest version is not known, no request starts.
 func (ses *session) watchPolicy(ctx context.Context) {
 	ticker := time.NewTicker(policyEvery)
 	defer ticker.Stop()
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	asks.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(postgresEvery):
+				ses.askPostgres(ctx)
+			}
+		}
+	})
 	failed := false
 	for {
 		ses.adopting.Lock()
@@ -41,5 +56,19 @@ func (ses *session) watchPolicy(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// askPostgres obeys the newest version that Postgres has, if it answers. Redis can have lost this version before a worker
+// learnt it.
+func (ses *session) askPostgres(ctx context.Context) {
+	asking, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	newest, err := ses.engine.LastVersion(asking)
+	if err == nil && newest != nil {
+		err = ses.adopt(newest)
+	}
+	if err != nil {
+		ses.plan.Logger.Debug("the newest version of the policy is not known", slog.Any("err", err))
 	}
 }

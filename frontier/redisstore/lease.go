@@ -181,9 +181,15 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
-// lendThese leases LeaseRequest.Hosts.
+// lendThese leases LeaseRequest.Hosts. It looks at their partitions now and then, because after a restart of a server
+// only a look begins the hold, after whose end hosts are leased again.
 func (l *loan) lendThese(ctx context.Context) error {
 	tries := l.doubtful
+	for _, host := range l.request.Hosts {
+		if err := l.lookAgain(ctx, l.partition(host)); err != nil {
+			return err
+		}
+	}
 	for i, id := range l.request.IDs {
 		if slices.Contains(l.fresh, id) {
 			host := l.request.Hosts[i]
