@@ -18,6 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/jsonl"
 	"github.com/bloomfrontier/crawler/events/kafka"
 	"github.com/bloomfrontier/crawler/events/nats"
+	"github.com/bloomfrontier/crawler/events/sqs"
 	"github.com/bloomfrontier/crawler/events/webhook"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
@@ -31,13 +32,13 @@ type Config struct {
 	Batch           bool          // webhook: many events in a request
 	Binary          bool          // webhook: attributes as headers; see webhook.Config
 	ContentType     string        // webhook: of requests
-	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), in addition to the system's
-	Create          bool          // NATS, Kafka: create the stream or topic if it is missing
+	CAFile          string        // webhook, NATS, Kafka, SQS: certificates of authorities (PEM), in addition to the system's
+	Create          bool          // NATS, Kafka, SQS: create the stream, topic or queue if it is missing
 	Window          time.Duration // NATS: the duplicate window of a created stream; 0 means 1 h
-	CredentialsFile string        // NATS: the user's token and key
+	CredentialsFile string        // NATS: the user's token and key; SQS: keys, see sqs.FileCredentials
 	TransactionalID string        // Kafka: commit the cursor with the events
 	Compression     string        // Kafka: the codec, one of kafka.Codecs; empty means gzip
-	Timeout         time.Duration // webhook, NATS, Kafka: longest time until an acknowledgement; 0 means 30 s
+	Timeout         time.Duration // webhook, NATS, Kafka, SQS: longest time until an acknowledgement; 0 means 30 s
 }
 
 // Open returns the sink for a URL. The URL "-" is the sink that writes JSON lines to
@@ -46,9 +47,10 @@ type Config struct {
 //	https://HOST/PATH                           a webhook; http:// on a loopback address
 //	nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls:// over TLS
 //	kafka://[USER:PASSWORD@]HOST[,HOST]/TOPIC   a topic of Kafka; kafka+tls:// over TLS
+//	sqs://[KEYID:SECRET@]HOST/ACCOUNT/QUEUE     a FIFO queue of SQS over TLS; sqs+http:// on a loopback address
 //
 // HOST can have a port. STREAM and TOPIC are "crawler" if they are missing. A Kafka URL can
-// have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512.
+// have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512. A SQS URL can have the option ?region=NAME.
 //
 // Open makes no connection. If the receiver does not answer, Send returns an
 // *events.AwayError. No error contains the URL, because the URL can have a password or a
@@ -91,6 +93,8 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 			Servers: at.hosts, User: at.user, Stream: at.path, Create: cfg.Create, Window: cfg.Window,
 			CredentialsFile: cfg.CredentialsFile, TLS: tlsConfig(scheme == "tls", trust), Timeout: cfg.Timeout,
 		})
+	case "sqs", "sqs+http":
+		return openSQS(scheme, rest, trust, cfg)
 	default: // check has refused all other schemes
 		at, err := parse(rest, "9092")
 		if err != nil {
@@ -107,16 +111,49 @@ func Open(_ context.Context, sinkURL string, cfg Config) (events.Sink, error) {
 	}
 }
 
+// openSQS opens the sink of a queue.
+func openSQS(scheme, rest string, trust *tls.Config, cfg Config) (events.Sink, error) {
+	at, err := parse(rest, "443")
+	if err != nil {
+		return nil, err
+	}
+	region := at.options.Get("region")
+	if at.options.Del("region"); len(at.options) > 0 || len(at.hosts) != 1 {
+		return nil, errors.New("sink: the URL of a queue has one host, and no option but region")
+	}
+	config := sqs.Config{QueueURL: "https://" + strings.TrimSuffix(at.hosts[0], ":443") + "/" + at.path, Region: region,
+		Create: cfg.Create, TLS: trust, Timeout: cfg.Timeout}
+	if scheme == "sqs+http" {
+		host, _, _ := net.SplitHostPort(at.hosts[0])
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return nil, errors.New("sink: sqs+http:// is without TLS, so readable by others: it is for a loopback address")
+		}
+		config.QueueURL = "http://" + at.hosts[0] + "/" + at.path
+	}
+	switch secret, known := at.user.Password(); {
+	case cfg.CredentialsFile != "":
+		config.Credentials = sqs.FileCredentials(cfg.CredentialsFile)
+		if _, err := config.Credentials.Retrieve(context.Background()); err != nil {
+			return nil, fmt.Errorf("sink: %w", err)
+		}
+	case known:
+		config.Credentials = sqs.StaticCredentials(at.user.Username(), secret)
+	default:
+		return nil, errors.New("sink: a queue of SQS needs KEYID:SECRET@ in its URL, or a credentials file")
+	}
+	return sqs.New(config)
+}
+
 // schemes are the schemes of the URLs that Open accepts.
-var schemes = strings.Fields("- https http nats tls kafka kafka+tls")
+var schemes = strings.Fields("- https http nats tls kafka kafka+tls sqs sqs+http")
 
 // check returns an error if the scheme is unknown, or if c sets a field that sinks with this
 // scheme do not use.
 func (c Config) check(scheme string) error {
 	if !slices.Contains(schemes, scheme) {
-		return errors.New("sink: want -, https://HOST/PATH, nats://HOST/STREAM or kafka://HOST/TOPIC (tls:// and kafka+tls:// over TLS)")
+		return errors.New("sink: want -, https://HOST/PATH, nats://HOST/STREAM, kafka://HOST/TOPIC (tls:// and kafka+tls:// over TLS) or sqs://HOST/ACCOUNT/QUEUE.fifo")
 	}
-	if c.CAFile != "" && (scheme == "http" || scheme == "nats" || scheme == "kafka") {
+	if c.CAFile != "" && slices.Contains(strings.Fields("http nats kafka sqs+http"), scheme) {
 		return fmt.Errorf("sink: %s:// is without TLS: there is no certificate to verify", scheme)
 	}
 	kind := "a sink of " + scheme + "://"
@@ -132,13 +169,13 @@ func (c Config) check(scheme string) error {
 		{"batches", c.Batch, "https http"},
 		{"binary mode", c.Binary, "https http"},
 		{"content type", c.ContentType != "", "https http"},
-		{"certificates", c.CAFile != "", "https tls kafka+tls"},
-		{"request to make it", c.Create, "nats tls kafka kafka+tls"},
+		{"certificates", c.CAFile != "", "https tls kafka+tls sqs"},
+		{"request to make it", c.Create, "nats tls kafka kafka+tls sqs sqs+http"},
 		{"duplicate window", c.Window != 0, "nats tls"},
-		{"credentials file", c.CredentialsFile != "", "nats tls"},
+		{"credentials file", c.CredentialsFile != "", "nats tls sqs sqs+http"},
 		{"transactional id", c.TransactionalID != "", "kafka kafka+tls"},
 		{"compression", c.Compression != "", "kafka kafka+tls"},
-		{"timeout", c.Timeout != 0, "https http nats tls kafka kafka+tls"},
+		{"timeout", c.Timeout != 0, "https http nats tls kafka kafka+tls sqs sqs+http"},
 	} {
 		if setting.set && !slices.Contains(strings.Fields(setting.schemes), scheme) {
 			return fmt.Errorf("sink: %s takes no %s", kind, setting.words)

@@ -16,6 +16,15 @@ import (
 
 func TestOpen(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
+	keys, other := filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "other")
+	for path, text := range map[string]string{
+		keys:  "[x]\naws_access_key_id = b\n[default]\naws_access_key_id = a\naws_secret_access_key=s3cret\n",
+		other: "[x]\naws_access_key_id = b\naws_secret_access_key=s3cret\n[default]\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tc := range []struct {
 		to   string
 		cfg  sinks.Config
@@ -36,6 +45,15 @@ func TestOpen(t *testing.T) {
 		{to: "kafka+tls://u:s3cret@127.0.0.1/topic?sasl=plain"},
 		{to: "kafka://u:s3cret@127.0.0.1/topic?sasl=plain", want: "without TLS"},
 		{to: "kafka://127.0.0.1/topic?acks=0", want: "no option but sasl"},
+		{to: "sqs://id:s3cret@sqs.eu-west-1.amazonaws.com/123456789012/pages.fifo", cfg: sinks.Config{Create: true, Timeout: time.Second}},
+		{to: "sqs+http://id:s3cret@127.0.0.1:1/0/pages.fifo?region=x"},
+		{to: "sqs+http://id:s3cret@10.0.0.1:1/0/pages.fifo?region=x", want: "readable by others"},
+		{to: "sqs://id:s3cret@h/0/pages", want: "no FIFO queue"},
+		{to: "sqs://id:s3cret@h/0/pages.fifo", want: "the region of h is not known"},
+		{to: "sqs://sqs.eu-west-1.amazonaws.com/1/pages.fifo", want: "needs KEYID:SECRET@"},
+		{to: "sqs://sqs.eu-west-1.amazonaws.com/1/pages.fifo", cfg: sinks.Config{CredentialsFile: none}, want: "credentials"},
+		{to: "sqs://sqs.eu-west-1.amazonaws.com/1/pages.fifo", cfg: sinks.Config{CredentialsFile: keys}},
+		{to: "sqs://sqs.eu-west-1.amazonaws.com/1/pages.fifo", cfg: sinks.Config{CredentialsFile: other}, want: "has no aws_access_key_id"},
 		{to: "-", want: "no standard output"},
 		{to: "-", cfg: sinks.Config{Secrets: [][]byte{[]byte("x")}}, want: "standard output takes no secret for signatures"},
 		{to: "nats://127.0.0.1:1", cfg: sinks.Config{TransactionalID: "x"}, want: "a sink of nats:// takes no transactional id"},

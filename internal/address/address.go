@@ -11,7 +11,7 @@ import (
 
 // harmless are the options of URLs that may be shown. Other options may be a password, a user or
 // a token.
-var harmless = strings.Fields("ca connect_timeout db sasl sslmode sslrootcert")
+var harmless = strings.Fields("ca connect_timeout db region sasl sslmode sslrootcert")
 
 // wholeHost are the schemes of URLs of which only the host may be shown: a program that knows the
 // path of a webhook can often send to it.

@@ -27,6 +27,8 @@ func TestShown(t *testing.T) {
 		{"nats://SECRET:SECRET@n.example,m.example:1/pages?x=SECRET", "nats://n.example,m.example:1/pages", true},
 		{"nats://n.example/pages", "nats://n.example/pages", false},
 		{"kafka+tls://SECRET:SECRET@k.example/t?sasl=plain&x=SECRET", "kafka+tls://k.example/t?sasl=plain", true},
+		{"sqs://SECRET:SECRET@sqs.eu-west-1.amazonaws.com/1/q.fifo?region=x&y=SECRET", "sqs://sqs.eu-west-1.amazonaws.com/1/q.fifo?region=x", true},
+		{"redis+sentinel://SECRET:SECRET@h,i/m?sentinel_password=SECRET", "redis+sentinel://h,i/m", true},
 		{"redis://SECRET@h:1/2?db=3", "redis://h:1/2?db=3", true},
 		{"redis://h,i:7/0", "redis://h,i:7/0", false},
 		{"redis://:SEC@RET@h", "redis://h", true},

@@ -84,9 +84,9 @@ func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
 // addSink declares the flags that say where events go.
 func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	f.prefix, f.flags = prefix, flags
-	help := "deliver to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for lines of JSON on stdout"
+	help := "deliver to `URL`: https:// (webhook), nats:// (JetStream), kafka://, sqs:// (FIFO queue), or - for lines of JSON on stdout"
 	if prefix != "" {
-		help = "deliver events of pages during the crawl to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for stdout"
+		help = "deliver events of pages during the crawl to `URL`: https:// (webhook), nats:// (JetStream), kafka://, sqs:// (FIFO queue), or - for stdout"
 	}
 	flags.StringVar(&f.to, f.name("to"), "", help)
 	restrict.Check(flags, f.name("to"), checkSink)
@@ -100,8 +100,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 		return nil
 	})
 	flags.BoolVar(&f.sink.Binary, f.name("binary"), false, "send a webhook the attributes of an event as headers and its record as the body")
-	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
-	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
+	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS or SQS with the credentials in `FILE`")
+	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream, the Kafka topic or the SQS queue if there is none")
 	restrict.Number(flags, &f.sink.Window, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
 	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which also store the cursor")
 	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
