@@ -58,6 +58,8 @@ type ask struct {
 	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error
+	of       *offering
+	done     bool // it has a verdict or an error; used by the group only
 }
 
 // answers are the verdicts on items that were offered together.
@@ -175,10 +177,11 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
 		a.item.Round, a.later = decision.Round, decision.Later
 		if asks[n] == nil {
-			asks[n] = new(offering)
+			room := 0
 			if s.nodes.single != nil {
-				asks[n].asks = make([]ask, 0, len(offers)-i)
+				room = len(offers) - i
 			}
+			asks[n] = newOffering(room)
 		}
 		asks[n].asks = append(asks[n].asks, a)
 	}

@@ -41,14 +41,18 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	if len(calls) == 0 {
 		return
 	}
+	if g.sends != nil {
+		g.sends()
+	}
 	g.s.runOn(ctx, g.node, calls)
 	for i, c := range calls {
 		if err := g.apply(ctx, c, of[i]); err != nil {
 			for _, a := range of[i] {
-				a.fail(err)
+				g.fail(a, err)
 			}
 		}
 	}
+	g.later = slices.DeleteFunc(g.later, func(a *ask) bool { return a.done }) // of a call that failed
 }
 
 // follow keeps only the first item of each URL in g.unsure. The others are linked to it by
@@ -310,7 +314,7 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	for i, a := range items {
 		verdict, final := letterVerdicts[letters[i]]
 		if letters[i] == 'h' && unknown != nil {
-			a.fail(unknown)
+			g.fail(a, unknown)
 			continue
 		}
 		if !final || letters[i] == 'h' && unlimited[a.item.Host] {
@@ -318,12 +322,12 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 			g.later = append(g.later, a)
 			continue
 		}
-		g.settle(a, verdict, c.ran)
-		if verdict.Answer == frontier.Added {
+		if verdict.Answer == frontier.Added { // before the caller goes on
 			g.s.queued.Add(1)
 			before++
 			g.s.acknowledge(a, c.ran, before)
 		}
+		g.settle(a, verdict, c.ran)
 	}
 	if full {
 		return g.s.classify(ctx, p.chain().Extend(ctx, g.s.client, items[0].test.Layers()))

@@ -221,7 +221,9 @@ func TestLimitsOfOneURL(t *testing.T) {
 			for _, a := range []ask{first, c.second} {
 				a.print, a.host = s.hasher.Fingerprint(offer.URL), s.hasher.Fingerprint(offer.Host)
 				a.exact, a.decision, a.part, a.item = true, exact.New, s.partition(offer.Host), offer.Item(a.print)
-				both = append(both, &offering{asks: []ask{a}})
+				o := newOffering(1)
+				o.asks = append(o.asks, a)
+				both = append(both, o)
 			}
 			g := &group{s: s, node: s.nodes.single, reader: redisbits.NewReader(s.nodes.single.client)}
 			g.decide(t.Context(), both)

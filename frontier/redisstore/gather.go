@@ -17,23 +17,36 @@ const (
 	// maxGroups is how many groups of one node can be in progress at once. So the client
 	// works on one group while the server works on another.
 	maxGroups    = 2
-	maxGroupAsks = 4096 // bounds the asks of one group
+	maxGroupAsks = 4096 // of one group; it is not divided for the rest of a page
 	// maxAskBytes is the length of a URL up to which it counts as one ask in a group. A longer
-	// URL counts as several, so that the URLs of a group have at most 2 MiB.
+	// URL counts as several, so that the URLs of a group have at most 3 MiB.
 	maxAskBytes = 512
 )
 
 // offering is the part of one caller's offers that belongs to one node.
 type offering struct {
-	asks  []ask
-	group *groupcommit.Group[*offering]
+	asks     []ask
+	group    *groupcommit.Group[*offering]
+	left     int           // asks without an answer; used by the group only
+	answered chan struct{} // closed when left is 0, which can be before the group has ended
+}
+
+// newOffering returns an offering with room for n asks.
+func newOffering(n int) *offering {
+	return &offering{asks: make([]ask, 0, n), answered: make(chan struct{})}
 }
 
 // wait waits until every ask is answered, and returns the first of their errors. If ctx ends
 // first, the group continues without the caller.
 func (o *offering) wait(ctx context.Context) error {
-	if err := o.group.Wait(ctx); err != nil {
-		return err
+	select {
+	case <-o.answered:
+	case <-o.group.Done(): // also if it was not committed
+		if err := o.group.Wait(ctx); err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	for i := range o.asks {
 		if err := o.asks[i].err; err != nil {
@@ -53,9 +66,8 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 		MaxSize: maxGroupAsks, Parallel: maxGroups, Go: s.spawn,
 		Commit: func(ctx context.Context, offerings []*offering) {
 			g := groups.Get().(*group)
-			generation := s.seen.generation() // read before any server is asked
+			g.generation = s.seen.generation() // read before any server is asked
 			g.decide(ctx, offerings)
-			s.remember(n, offerings, generation)
 			groups.Put(g)
 		},
 	})
@@ -63,8 +75,9 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 
 // group is a set of asks that are decided together on one node. Its buffers are reused.
 type group struct {
-	s    *Store
-	node *node
+	s          *Store
+	node       *node
+	generation uint64 // of the cache of seen URLs
 
 	reader *redisbits.Reader
 	open   []*ask             // not decided yet, in the order offered
@@ -74,6 +87,8 @@ type group struct {
 	blocks map[blockKey]block // blocks that the scripts of this call of round change
 	edits  []edit             // memory of ask.edit for the asks in unsure
 	bytes  []byte             // memory of blocks and edits
+
+	sends func() // called before scripts are sent; nil except in a test
 }
 
 // maxAsked bounds how many times an ask is sent. An ask is repeated, for example, if the filter
@@ -81,19 +96,34 @@ type group struct {
 const maxAsked = 16
 
 // decide answers all asks of offerings in the order in which they were offered. Each gets a
-// verdict or an error.
+// verdict or an error. One caller can have more asks than a group should have. Then they are decided in
+// parts of nearly the same size, because each part costs a read of the filter and a round of scripts.
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	size := 0
 	for _, o := range offerings {
+		o.left = len(o.asks)
+		size += o.size()
+	}
+	most := partSize(size)
+	size = 0
+	for _, o := range offerings {
 		for i := range o.asks {
-			g.open = append(g.open, &o.asks[i])
-			if size += o.asks[i].size(); size >= maxGroupAsks { // one caller can have more asks
+			a := &o.asks[i]
+			a.of = o
+			g.open = append(g.open, a)
+			if size += a.size(); size >= most {
 				g.decideOpen(ctx)
 				size = 0
 			}
 		}
 	}
 	g.decideOpen(ctx)
+}
+
+// partSize returns the size of the parts of a group, at most one and a half times maxGroupAsks.
+func partSize(size int) int {
+	parts := max(1, (size+maxGroupAsks/2)/maxGroupAsks)
+	return max(1, (size+parts-1)/parts)
 }
 
 // size returns how many asks this one counts as.
@@ -122,14 +152,28 @@ func (g *group) decideOpen(ctx context.Context) {
 
 func (g *group) failOpen(err error) {
 	for _, a := range g.open {
-		a.fail(err)
+		g.fail(a, err)
 	}
 	g.open = g.open[:0]
 }
 
-func (a *ask) fail(err error) {
+// fail answers an ask, and the later asks of the same URL, with an error, unless they are answered.
+func (g *group) fail(a *ask, err error) {
 	for ; a != nil; a = a.next {
-		a.err = err
+		if !a.done {
+			a.err = err
+			g.answered(a)
+		}
+	}
+}
+
+// answered notes that an ask has a verdict or an error. If it is the last one of its offering, the caller goes on.
+func (g *group) answered(a *ask) {
+	a.done = true
+	o := a.of
+	if o.left--; o.left == 0 {
+		g.s.remember(g.node, o, g.generation)
+		close(o.answered)
 	}
 }
 
@@ -204,8 +248,9 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 			g.later = append(g.later, a)
 		case v.Answer == frontier.Refused && a.exempt(v.Reason):
 			g.later = append(g.later, a)
-		default:
+		case !a.done:
 			a.verdict, a.epoch = v, ep
+			g.answered(a)
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
@@ -223,15 +268,13 @@ func (a *ask) exempt(reason frontier.Reason) bool {
 
 // remember adds seen fingerprints to the cache, except those of partitions that moved to
 // another node meanwhile.
-func (s *Store) remember(n *node, offerings []*offering, generation uint64) {
+func (s *Store) remember(n *node, o *offering, generation uint64) {
 	single := s.nodes.single != nil
-	for _, o := range offerings {
-		for i := range o.asks {
-			a := &o.asks[i]
-			known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == n)
-			if known && !a.exact && !a.sampled {
-				s.seen.add(a.print, generation)
-			}
+	for i := range o.asks {
+		a := &o.asks[i]
+		known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == n)
+		if known && !a.exact && !a.sampled {
+			s.seen.add(a.print, generation)
 		}
 	}
 }

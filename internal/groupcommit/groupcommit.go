@@ -68,6 +68,9 @@ func (g *Group[T]) Wait(ctx context.Context) error {
 	}
 }
 
+// Done returns a channel that is closed when the group is committed, or cannot be.
+func (g *Group[T]) Done() <-chan struct{} { return g.done }
+
 // Add adds an item to the last group that waits, or to a new group if the last one is
 // full. It returns the item's group. It does not block.
 func (q *Queue[T]) Add(item T, size int) *Group[T] {
