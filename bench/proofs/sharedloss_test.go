@@ -133,7 +133,7 @@ func TestSharedFailover(t *testing.T) {
 func TestSharedSentinelFailover(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
-	sentinels := servers.RedisSentinels(t, servers.RedisOptions{AppendOnly: true})
+	sentinels := servers.RedisSentinels(t, servers.RedisOptions{AppendOnly: true}, "")
 	web := hardWeb(t, seed)
 	rng := rand.New(rand.NewPCG(seed, 9))
 	m := newTeam(t, sentinels.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)), "--redis-wait", "1")...)

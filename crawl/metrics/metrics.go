@@ -131,6 +131,8 @@ var (
 	recovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
 	promoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
 	notTaken     = counter("data_not_taken_total", "finished pages whose fields and text were not taken, with the runs of earlier processes in this directory", "reason")
+	exactDue     = gauge("exact_due", "expired keys of exact URLs in Postgres that wait for their deletion")
+	exactLag     = gauge("exact_due_seconds", "how long the oldest of them has waited")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
 	relaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
@@ -192,6 +194,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		}
 		send(limitedBy, is, string(kind))
 	}
+	sendExact(send, st.Exact)
 	sendRelays(send, st.Relays)
 	for _, c := range st.NotTaken {
 		send(notTaken, float64(c.Count), c.Cause)
@@ -213,6 +216,14 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		send(commits, float64(n))
 	}
 	send(build, 1, crawl.Version(), runtime.Version())
+}
+
+// sendExact sends the gauges of the exact set, if it is in Postgres and was counted.
+func sendExact(send func(family, float64, ...string), keys *report.ExactKeys) {
+	if keys != nil && keys.Fault == "" {
+		send(exactDue, float64(keys.Due))
+		send(exactLag, keys.Lag)
+	}
 }
 
 func sendHistogram(to chan<- prometheus.Metric, f family, h *fetcher.Histogram) {

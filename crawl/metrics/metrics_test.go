@@ -1,10 +1,13 @@
 package metrics
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // TestMetricsAreDocumented: docs/reference/metrics.md lists the metrics in the order of
@@ -24,5 +27,23 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("docs/reference/metrics.md has\n%q\nwant\n%q", got, want)
+	}
+}
+
+// TestExactGauges: the rows of exact URLs that are due are gauges, unless the exact set is not in Postgres or was not counted.
+func TestExactGauges(t *testing.T) {
+	for _, c := range []struct {
+		keys *report.ExactKeys
+		want map[string]float64
+	}{
+		{nil, map[string]float64{}},
+		{&report.ExactKeys{Fault: "away"}, map[string]float64{}},
+		{&report.ExactKeys{Due: 3, Lag: 90}, map[string]float64{exactDue.String(): 3, exactLag.String(): 90}},
+	} {
+		got := make(map[string]float64)
+		sendExact(func(f family, value float64, _ ...string) { got[f.String()] = value }, c.keys)
+		if !maps.Equal(got, c.want) {
+			t.Errorf("gauges %v, want %v", got, c.want)
+		}
 	}
 }

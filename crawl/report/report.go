@@ -138,6 +138,7 @@ type ExactKeys struct {
 	Queued  uint64  `json:"queued"`
 	Done    uint64  `json:"done"`
 	Failed  uint64  `json:"failed"`
+	Due     uint64  `json:"cleanup_due"`     // expired keys that wait for their deletion
 	Lag     float64 `json:"cleanup_lag_s"`   // how long the oldest expired key has waited for its deletion
 	Fault   string  `json:"fault,omitempty"` // why the keys could not be counted
 }

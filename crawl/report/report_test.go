@@ -67,7 +67,7 @@ func fullReport() *Report {
 			Shadow:    &Figure{P: 0, Low: 0, High: 7.5e-4, Trials: 4_882},
 			Lost:      &Lost{Expected: 1.16, Low: 1.15, High: 1.17},
 		},
-		Exact: &Exact{Keys: &ExactKeys{Pending: 1, Queued: 234_567, Done: 900_000, Failed: 432, Lag: 90}, Recovered: 2, Promoted: 3},
+		Exact: &Exact{Keys: &ExactKeys{Pending: 1, Queued: 234_567, Done: 900_000, Failed: 432, Due: 1234, Lag: 90}, Recovered: 2, Promoted: 3},
 		Relays: []RelayStatus{
 			{Name: "audit", Events: 1, Bytes: 900, Seconds: 3600, Away: "dial tcp 192.0.2.9:4222: connect: connection refused\x1b[2J"},
 			{Name: "index", Dead: 2}, {Name: "index", Worker: "host-1", Events: 12_345, Bytes: 34_567_890, Seconds: 90},

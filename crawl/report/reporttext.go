@@ -165,7 +165,7 @@ func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 		words := fmt.Sprintf("%s = %s pending + %s queued + %s done + %s failed",
 			human.Plural(k.total(), "key"), human.Commas(k.Pending), human.Commas(k.Queued), human.Commas(k.Done), human.Commas(k.Failed))
 		if k.Lag > 0 {
-			words += fmt.Sprintf(", clean-up %s behind", human.Span(time.Duration(k.Lag*float64(time.Second))))
+			words += fmt.Sprintf(", clean-up of %s %s behind", human.Commas(k.Due), human.Span(time.Duration(k.Lag*float64(time.Second))))
 		}
 		fact(b, "exact", words)
 	}

@@ -51,7 +51,10 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run stri
 	run, version := info["Server"]["run_id"], info["Server"]["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < minVersion {
-		return "", fmt.Errorf("%w: its version is %q, want %d.0 or later", ErrServer, version, minVersion)
+		if strings.Contains(info["Server"]["executable"], "keydb") { // which is a Redis 6 with threads
+			version = "KeyDB " + version
+		}
+		return "", fmt.Errorf("%w: its version is %q, want Redis %d.0 or later", ErrServer, version, minVersion)
 	}
 	if info, err = server.InfoMap(ctx, "memory").Result(); err != nil {
 		return "", err

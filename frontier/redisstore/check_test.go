@@ -137,6 +137,12 @@ func TestEpochRefusesEviction(t *testing.T) {
 // TestOldServer: Open refuses a version that keeps scripts over a restart. The test's
 // server answers only INFO.
 func TestOldServer(t *testing.T) {
+	for version, executable := range map[string]string{"6.2.14": "/usr/bin/redis-server", "KeyDB 6.3.4": "/usr/bin/keydb-server"} {
+		testOldServer(t, version, "# Server\r\nredis_version:"+strings.TrimPrefix(version, "KeyDB ")+"\r\nredis_mode:standalone\r\nexecutable:"+executable+"\r\n")
+	}
+}
+
+func testOldServer(t *testing.T, version, info string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -148,17 +154,16 @@ func TestOldServer(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go answerInfo(conn)
+			go answerInfo(conn, info)
 		}
 	}()
 	_, err = Open(t.Context(), Config{Redis: &redis.UniversalOptions{Addrs: []string{listener.Addr().String()}}, Name: "old"})
-	if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), `"6.2.14"`) {
-		t.Errorf("Open = %v, want %v that names 6.2.14", err, ErrServer)
+	if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), `"`+version+`", want Redis 7.0`) {
+		t.Errorf("Open = %v, want %v that names %s", err, ErrServer, version)
 	}
 }
 
-func answerInfo(conn net.Conn) {
-	const info = "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n"
+func answerInfo(conn net.Conn, info string) {
 	defer conn.Close()
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() { // each argument of a command is a line

@@ -15,7 +15,7 @@ import (
 // Addresses that do not fit are refused with what to give instead.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	sentinels := servers.RedisSentinels(t, servers.RedisOptions{})
+	sentinels := servers.RedisSentinels(t, servers.RedisOptions{}, "geheim")
 	parsed := func(url string) (opt *redis.UniversalOptions) {
 		opt, err := ParseURL(url)
 		if err != nil {
@@ -38,8 +38,10 @@ func TestSentinel(t *testing.T) {
 	if err != nil || stats.Queued != 5 {
 		t.Errorf("after the failover: %+v, %v, want 5 queued", stats, err)
 	}
+	password := "?sentinel_password=geheim"
 	for _, c := range []struct{ url, want string }{
-		{"redis://" + sentinels.Sentinels[0].Addr(), "it is a Sentinel: want its URL in the form redis+sentinel://HOST:PORT[,HOST:PORT...]/MASTER"},
+		{strings.TrimSuffix(sentinels.URL(), password), "NOAUTH"},
+		{"redis://geheim@" + sentinels.Sentinels[0].Addr(), "it is a Sentinel: want its URL in the form redis+sentinel://HOST:PORT[,HOST:PORT...]/MASTER"},
 		{strings.Replace(sentinels.URL(), servers.SentinelMaster, "others", 1), `no Sentinel knows a primary with the name "others"`},
 		{"redis+sentinel://" + sentinels.Servers[1].Addr() + "/crawls", "it is no Sentinel: want a URL that begins with redis://"},
 	} {

@@ -23,7 +23,7 @@ var (
 
 	// libraries are the folders whose packages other programs import. Their callers pass
 	// them the logger, and all values from the command line and the environment.
-	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "events", "crawl"}
+	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "events", "crawl", "serve"}
 )
 
 // checkName refuses vague names of packages.

@@ -30,6 +30,7 @@ var public = []string{
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/sqs", "events/inbox/webhook",
 	"fetcher", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
 	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore",
+	"serve/idempotency", "serve/idempotency/embedded", "serve/idempotency/idempotencytest", "serve/idempotency/postgres",
 	"sizing",
 }
 
@@ -151,6 +152,8 @@ func checkRooms(src source) []string {
 		{codeBelow("internal/exact"), append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
 		{below("bloomstore/membits"), redisFilters, "backends do not know each other"},
 		{below(redisFilters...), []string{"bloomstore/membits"}, "backends do not know each other"},
+		{contract("serve/idempotency"), []string{"serve/idempotency", "github.com/jackc", "github.com/cockroachdb"}, "the contract knows no store"},
+		{codeBelow("serve/idempotency/idempotencytest"), []string{"serve/idempotency/embedded", "serve/idempotency/postgres"}, "the suite imports no backend"},
 		{codeBelow("bloomstore/bloomtest"), append([]string{"bloomstore/membits"}, redisFilters...), "the suite imports no backend"},
 	}
 	var faults []string
@@ -158,6 +161,10 @@ func checkRooms(src source) []string {
 		alone := imp.ours == "" || inFolder(imp.ours, "events/inbox") || imp.ours == "events/signature" || src.test && inAnyFolder(imp.ours, judges)
 		if below("events/inbox") && !alone {
 			faults = append(faults, fault(src.path, "imports %s: the inbox is used without a crawler", imp.ours))
+		}
+		alone = imp.ours == "" || inFolder(imp.ours, "serve/idempotency") || inAnyFolder(imp.ours, leaves) || src.test && inAnyFolder(imp.ours, judges)
+		if below("serve/idempotency") && !alone {
+			faults = append(faults, fault(src.path, "imports %s: idempotency is used without a crawler", imp.ours))
 		}
 		for _, rule := range rules {
 			if rule.applies && (inAnyFolder(imp.ours, rule.banned) || inAnyFolder(imp.path, rule.banned)) {

@@ -134,5 +134,6 @@ type Stats struct {
 	Queued  uint64        `json:"queued"`
 	Done    uint64        `json:"done"`
 	Failed  uint64        `json:"failed"`
+	Due     uint64        `json:"due"` // finished keys that Sweep has to delete
 	Lag     time.Duration `json:"lag"` // the longest time for which a key has been expired and not swept
 }

@@ -54,7 +54,7 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	var waiting uint64
 	var since *time.Duration
 	err = s.tryLong(ctx, "count keys", func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, s.sql("count"), s.now()).Scan(&stats.Pending, &waiting, &stats.Done, &stats.Failed, &since)
+		return tx.QueryRow(ctx, s.sql("count"), s.now()).Scan(&stats.Pending, &waiting, &stats.Done, &stats.Failed, &stats.Due, &since)
 	})
 	if err != nil {
 		return exact.Stats{}, err

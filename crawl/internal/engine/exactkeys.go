@@ -62,7 +62,8 @@ func (e *sharedEngine) ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 	if err != nil {
 		return nil, err
 	}
-	return &report.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed, Lag: stats.Lag.Seconds()}, nil
+	return &report.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed,
+		Due: stats.Due, Lag: stats.Lag.Seconds()}, nil
 }
 
 // CancelWait implements Queue. It does nothing: a call that waits for Redis ends

@@ -79,8 +79,11 @@ var windowCases = []testCase{
 		d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
 		stats, err := d.Stats(d.Ctx)
 		d.Must(err, "Stats")
-		d.Require(about(stats.Lag, 10*time.Second), "the lag in Stats is %v, want 10s", stats.Lag)
+		d.Require(about(stats.Lag, 10*time.Second) && stats.Due == 20, "Stats are %+v, want a lag of 10s, and 20 due", stats)
 		d.wantSweep("the first 15 of 20 keys", 15, 15, 10*time.Second)
+		stats, err = d.Stats(d.Ctx)
+		d.Must(err, "Stats")
+		d.Require(stats.Due == 5, "%d keys are due, want 5", stats.Due)
 		d.wantSweep("the other 5 keys", 15, 5, 0)
 		d.wantState(exact.Unknown, 0, keys(0, 20)...)
 		d.wantStats(0, 10, 20, 0)

@@ -238,7 +238,8 @@ func (m *Memory) Stats(context.Context) (exact.Stats, error) {
 		}
 	}
 	now := m.opt.Now()
-	s.Lag = lagOf(m.where(func(r *row) bool { return r.expired(now) }), now)
+	due := m.where(func(r *row) bool { return r.expired(now) })
+	s.Due, s.Lag = uint64(len(due)), lagOf(due, now)
 	return s, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -28,14 +29,15 @@ type Sentinels struct {
 // SentinelServer is a redis-server that runs as a Sentinel. Its methods are safe for concurrent use.
 type SentinelServer struct {
 	process
-	primary *RedisServer
-	client  *redis.SentinelClient
+	primary  *RedisServer
+	password string // empty means that clients need none
+	client   *redis.SentinelClient
 }
 
 // RedisSentinels starts Sentinels that are closed at the end of the test, and returns when each of them knows the others
-// and the replica. If redis-server is not installed, the test is skipped. If CRAWLER_TEST_SERVERS is "require", it fails
+// and the replica. Clients of the Sentinels need the given password, unless it is empty. If redis-server is not installed, the test is skipped. If CRAWLER_TEST_SERVERS is "require", it fails
 // instead.
-func RedisSentinels(t TB, opt RedisOptions) *Sentinels {
+func RedisSentinels(t TB, opt RedisOptions, password string) *Sentinels {
 	t.Helper()
 	config := map[string]string{"repl-diskless-sync-delay": "0"}
 	maps.Copy(config, opt.Config)
@@ -45,7 +47,7 @@ func RedisSentinels(t TB, opt RedisOptions) *Sentinels {
 	opt.Config = config
 	s := &Sentinels{Servers: []*RedisServer{primary, Redis(t, opt)}}
 	for range 3 {
-		s.Sentinels = append(s.Sentinels, started(t, &SentinelServer{primary: primary}))
+		s.Sentinels = append(s.Sentinels, started(t, &SentinelServer{primary: primary, password: password}))
 	}
 	if err := s.awaitQuorum(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,13 +71,16 @@ func (s *SentinelServer) begin(ctx context.Context) error {
 			_ = s.client.Close()
 		}
 		s.client = redis.NewSentinelClient(&redis.Options{
-			Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true,
+			Addr: s.Addr(), Password: s.password, MaxRetries: -1, DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		host, port, _ := strings.Cut(s.primary.Addr(), ":")
 		text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %q\nsentinel monitor %[3]s %s %s 2\nsentinel auth-user %[3]s %[6]s\n"+
 			"sentinel auth-pass %[3]s none\nsentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n",
 			s.port, s.run, SentinelMaster, host, port, adminUser)
+		if s.password != "" {
+			text += fmt.Sprintf("requirepass %[1]s\nsentinel sentinel-pass %[1]s\n", s.password)
+		}
 		return os.WriteFile(config, []byte(text), 0o600)
 	})
 }
@@ -91,13 +96,17 @@ func (s *SentinelServer) Close() error {
 	return err
 }
 
-// URL returns the URL of the Sentinels for clients of the primary.
+// URL returns the URL of the Sentinels for clients of the primary. It contains the password, if they have one.
 func (s *Sentinels) URL() string {
 	var addrs []string
 	for _, each := range s.Sentinels {
 		addrs = append(addrs, each.Addr())
 	}
-	return "redis+sentinel://" + strings.Join(addrs, ",") + "/" + SentinelMaster
+	at := "redis+sentinel://" + strings.Join(addrs, ",") + "/" + SentinelMaster
+	if password := s.Sentinels[0].password; password != "" {
+		at += "?sentinel_password=" + url.QueryEscape(password)
+	}
+	return at
 }
 
 // Primary returns the server that is the primary according to a Sentinel.

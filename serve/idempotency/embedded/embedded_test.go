@@ -1,0 +1,104 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/serve/idempotency"
+	"github.com/bloomfrontier/crawler/serve/idempotency/embedded"
+	"github.com/bloomfrontier/crawler/serve/idempotency/idempotencytest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backend is a store on a disk that can lose what was not synced.
+type backend struct {
+	t     testing.TB
+	now   func() time.Time
+	dir   string
+	disk  vfs.FS
+	db    *pebble.DB
+	store *embedded.Store
+	image *vfs.MemFS // what is left after a crash
+}
+
+// effects counts the writes with a name: handlers merge a 1 into the value.
+var effects = &pebble.Merger{Name: "effects", Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+	return &sum{binary.BigEndian.Uint64(value)}, nil
+}}
+
+type sum struct{ n uint64 }
+
+func (s *sum) MergeNewer(value []byte) error { s.n += binary.BigEndian.Uint64(value); return nil }
+func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
+func (s *sum) Finish(bool) ([]byte, io.Closer, error) {
+	return binary.BigEndian.AppendUint64(nil, s.n), nil, nil
+}
+
+// silent is a logger of pebble that writes nothing.
+type silent struct{}
+
+func (silent) Infof(string, ...any)              {}
+func (silent) Errorf(string, ...any)             {}
+func (silent) Fatalf(format string, args ...any) { panic(format) }
+
+func (b *backend) open() {
+	var err error
+	b.db, err = pebble.Open(b.dir, &pebble.Options{FS: b.disk, Logger: silent{}, Merger: effects})
+	must(b.t, err)
+	b.store, err = embedded.New(embedded.Config{DB: b.db, Now: b.now})
+	must(b.t, err)
+}
+
+func (b *backend) Store() idempotency.Store { return b.store }
+
+func (b *backend) Write(ctx context.Context, name string) error {
+	return embedded.Batch(ctx).Merge([]byte("effect"+name), binary.BigEndian.AppendUint64(nil, 1), nil)
+}
+
+func (b *backend) Count(name string) (int, error) {
+	value, closer, err := b.db.Get([]byte("effect" + name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer closer.Close()
+	return int(binary.BigEndian.Uint64(value)), nil
+}
+
+// Crash keeps what is on the disk, and a random part of what was not synced.
+func (b *backend) Crash() {
+	b.image = b.disk.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: rand.IntN(101), RNG: rand.New(rand.NewPCG(rand.Uint64(), 1)),
+	})
+}
+
+func (b *backend) Restart() {
+	must(b.t, b.db.Close())
+	b.disk = b.image
+	b.open()
+}
+
+func openInMemory(t *testing.T, now func() time.Time) idempotencytest.Backend {
+	b := &backend{t: t, now: now, dir: "db", disk: vfs.NewCrashableMem()}
+	b.open()
+	t.Cleanup(func() { _ = b.db.Close() })
+	return b
+}
+
+func TestConformance(t *testing.T) { idempotencytest.Run(t, openInMemory) }
