@@ -78,7 +78,7 @@ func New(cfg Config) (*Middleware, error) {
 // unchanged, without a transaction.
 //
 // If next panics, its writes are undone, and the panic goes on. The answer of next is sent when
-// the writes are durable.
+// the writes are durable, so next cannot flush it or hijack the connection.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		required := r.Method == http.MethodPost || r.Method == http.MethodPatch

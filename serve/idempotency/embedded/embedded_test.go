@@ -6,11 +6,14 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/bloomfrontier/crawler/serve/idempotency"
 	"github.com/bloomfrontier/crawler/serve/idempotency/embedded"
@@ -102,3 +105,84 @@ func openInMemory(t *testing.T, now func() time.Time) idempotencytest.Backend {
 }
 
 func TestConformance(t *testing.T) { idempotencytest.Run(t, openInMemory) }
+
+// TestVisibleBeforeSync: pebble shows a commit to readers before it is synced. Until then, no
+// request gets the answer, because a power loss could still undo it.
+func TestVisibleBeforeSync(t *testing.T) {
+	t.Parallel()
+	var stalled atomic.Bool
+	proceed := make(chan struct{})
+	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+		if syncs && strings.HasSuffix(op.Path, ".log") && stalled.Load() {
+			<-proceed
+		}
+		return nil
+	}))
+	b := &backend{t: t, now: time.Now, dir: "db", disk: disk}
+	b.open()
+	t.Cleanup(func() { must(t, b.db.Close()) })
+	r := idempotency.Request{ID: idempotency.ID{1}, TTL: time.Hour}
+	do := func() (*idempotency.Answer, error) {
+		return b.store.Do(t.Context(), r, func(ctx context.Context) idempotency.Result {
+			if err := b.Write(ctx, "k"); err != nil {
+				t.Error(err)
+			}
+			return idempotency.Result{Commit: true, Answer: &idempotency.Answer{Status: 201}}
+		})
+	}
+	stalled.Store(true)
+	done := make(chan error, 1)
+	go func() { _, err := do(); done <- err }()
+	for n := 0; n == 0; {
+		var err error
+		n, err = b.Count("k")
+		must(t, err)
+	}
+	replay, err := do()
+	close(proceed)
+	must(t, <-done)
+	if !errors.Is(err, idempotency.ErrUnderWay) {
+		t.Errorf("before the sync, a second request gets %v, %v, want ErrUnderWay", replay, err)
+	}
+	if replay, err := do(); replay == nil || err != nil {
+		t.Errorf("after the sync, a repeat gets %v, %v, want the answer", replay, err)
+	}
+}
+
+// TestSweptStaysSmall: the sweep leaves no entries and no rows, also of keys that were used again.
+func TestSweptStaysSmall(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := openInMemory(t, func() time.Time { return now }).(*backend)
+	for range 3 {
+		for i := range 10 {
+			_, err := b.store.Do(t.Context(), idempotency.Request{ID: idempotency.ID{byte(i)}, TTL: time.Hour},
+				func(context.Context) idempotency.Result {
+					return idempotency.Result{Answer: &idempotency.Answer{Status: 409}}
+				})
+			must(t, err)
+		}
+		now = now.Add(time.Hour)
+	}
+	deleted := 0
+	for n := 1; n > 0; deleted += n {
+		var err error
+		n, err = b.store.Sweep(t.Context(), 7)
+		must(t, err)
+	}
+	iter, err := b.db.NewIter(nil)
+	must(t, err)
+	if iter.First() {
+		t.Errorf("after the sweep of %d, there is the key %q", deleted, iter.Key())
+	}
+	must(t, iter.Close())
+}
+
+// TestNew: New explains what is wrong.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	if _, err := embedded.New(embedded.Config{}); err == nil {
+		t.Error("New accepts a Config without DB")
+	}
+}

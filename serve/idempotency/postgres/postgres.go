@@ -98,7 +98,8 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Migrate creates cfg.Schema and its tables, unless they exist. If several callers
-// run at the same time, one creates them and the others wait.
+// run at the same time, one creates them and the others wait. It needs the privilege CREATE of the
+// database. Open needs only USAGE of the schema and SELECT, INSERT, UPDATE and DELETE of the tables.
 func Migrate(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

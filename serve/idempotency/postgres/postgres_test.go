@@ -120,7 +120,8 @@ type backend struct {
 	pool   *pgxpool.Pool
 	direct *pgxpool.Pool // without pooler and cutter
 	cutter cutter
-	cuts   bool // Crash cuts the connections; otherwise it terminates the backends
+	cuts   bool                    // Crash cuts the connections; otherwise it terminates the backends
+	killed *servers.PostgresServer // Crash kills this server instead; nil means that it does not
 	store  *postgres.Store
 }
 
@@ -162,6 +163,12 @@ func (b *backend) Count(name string) (n int, err error) {
 }
 
 func (b *backend) Crash() {
+	if b.killed != nil {
+		if err := b.killed.Kill(); err != nil {
+			b.t.Error(err)
+		}
+		return
+	}
 	if b.cuts {
 		b.cutter.cutAll()
 		return
@@ -176,6 +183,10 @@ func (b *backend) Crash() {
 // Restart waits until the server has noticed the end of the connections.
 func (b *backend) Restart() {
 	b.cutter.cutAll()
+	if b.killed != nil {
+		must(b.t, b.killed.Restart())
+		b.direct.Reset()
+	}
 	for open := 1; open > 0; {
 		must(b.t, b.direct.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity
 			WHERE application_name = $1 AND state LIKE 'idle in transaction%'`, b.schema).Scan(&open))
@@ -191,6 +202,16 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestServerKilled runs the suite with a server that is killed with kill -9 by each crash.
+func TestServerKilled(t *testing.T) {
+	own := servers.Postgres(t, servers.PostgresOptions{})
+	idempotencytest.Run(t, func(t *testing.T, now func() time.Time) idempotencytest.Backend {
+		b := open(t, own.DSN(), own.DSN(), true, now)
+		b.killed = own
+		return b
+	})
 }
 
 // TestThroughPooler runs the suite through pgbouncer in transaction mode.
