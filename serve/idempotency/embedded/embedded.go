@@ -49,6 +49,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	underWay map[idempotency.ID]bool
+	swept    []byte // all entries below this key are deleted; protects a sweep from reading their tombstones
 
 	// commits is held for reading while a row is written, and for writing while expired rows are
 	// read and deleted, so that a sweep does not delete a row that replaces an expired one.
@@ -121,8 +122,9 @@ func (s *Store) Do(ctx context.Context, r idempotency.Request, effect func(conte
 	if !result.Commit {
 		batch.Reset()
 	}
+	var entry []byte
 	if result.Answer != nil {
-		if err := s.put(batch, r.ID, row{Digest: r.Digest[:], Answer: result.Answer}, r.TTL); err != nil {
+		if entry, err = s.put(batch, r.ID, row{Digest: r.Digest[:], Answer: result.Answer}, r.TTL); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +132,7 @@ func (s *Store) Do(ctx context.Context, r idempotency.Request, effect func(conte
 		return nil, nil
 	}
 	crash.Point("idempotency answer")
-	err = s.commit(batch)
+	err = s.commit(batch, entry)
 	crash.Point("idempotency committed")
 	return nil, err
 }
@@ -166,12 +168,17 @@ func (s *Store) finish(id idempotency.ID) {
 	delete(s.underWay, id)
 }
 
-// commit commits a batch with the row of an answer or a slot.
-func (s *Store) commit(batch *pebble.Batch) error {
+// commit commits a batch. The entry is the result of put, or nil.
+func (s *Store) commit(batch *pebble.Batch, entry []byte) error {
 	s.commits.RLock()
 	defer s.commits.RUnlock()
 	if err := batch.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("embedded: commit: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if entry != nil && bytes.Compare(entry, s.swept) < 0 { // the clock went back, or the commit took longer than the TTL
+		s.swept = entry
 	}
 	return nil
 }
@@ -183,17 +190,19 @@ func (s *Store) expiryKey(micros int64, id []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(key, uint64(micros)), id...)
 }
 
-// put writes a row that expires after ttl, and its entry for the sweep, into a batch.
-func (s *Store) put(batch *pebble.Batch, id idempotency.ID, r row, ttl time.Duration) error {
+// put writes a row that expires after ttl, and its entry for the sweep, into a batch. It returns
+// the key of the entry.
+func (s *Store) put(batch *pebble.Batch, id idempotency.ID, r row, ttl time.Duration) (entry []byte, err error) {
 	r.Expires = s.now().Add(ttl).UnixMicro()
+	entry = s.expiryKey(r.Expires, id[:])
 	value, err := json.Marshal(r)
 	if err == nil {
-		err = errors.Join(batch.Set(s.rowKey(id[:]), value, nil), batch.Set(s.expiryKey(r.Expires, id[:]), nil, nil))
+		err = errors.Join(batch.Set(s.rowKey(id[:]), value, nil), batch.Set(entry, nil, nil))
 	}
 	if err != nil {
-		return fmt.Errorf("embedded: write the row of an answer: %w", err)
+		return nil, fmt.Errorf("embedded: write the row of an answer: %w", err)
 	}
-	return nil
+	return entry, nil
 }
 
 // find returns a row, or nil if there is none or it has expired.
@@ -226,9 +235,9 @@ func (s *Store) Reserve(_ context.Context, id idempotency.ID, ttl time.Duration)
 	batch := s.db.NewBatch()
 	defer func() { _ = batch.Close() }() // it only frees memory
 	expires := s.now().Add(ttl)
-	err := s.put(batch, id, row{}, ttl)
+	entry, err := s.put(batch, id, row{}, ttl)
 	if err == nil {
-		err = s.commit(batch)
+		err = s.commit(batch, entry)
 	}
 	return expires, err
 }
@@ -243,19 +252,26 @@ func (s *Store) Sweep(_ context.Context, limit int) (deleted int, err error) {
 	var last []byte
 	err = s.expired(func(key []byte, expires int64, id []byte) (more bool, err error) {
 		found, err := s.read(id)
+		if err != nil {
+			return false, err
+		}
 		if found != nil && found.Expires == expires {
 			err = batch.Delete(s.rowKey(id), nil)
 		}
 		deleted++
 		last = append(bytes.Clone(key), 0)
-		return deleted < limit, err
+		return deleted < limit, errors.Join(err, batch.Delete(key, nil))
 	})
-	if err == nil && last != nil {
-		// One tombstone for all entries, so that the next sweep does not read those of each entry.
-		err = errors.Join(batch.DeleteRange(s.expiryKey(0, nil), last, nil), batch.Commit(pebble.NoSync))
+	if err == nil && !batch.Empty() {
+		err = batch.Commit(pebble.NoSync)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("embedded: sweep: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last != nil {
+		s.swept = last
 	}
 	return deleted, nil
 }
@@ -271,7 +287,13 @@ func (s *Store) Stats(context.Context) (stats idempotency.Stats, err error) {
 
 // expired calls visit with the entries of expired rows, oldest first, until it returns false.
 func (s *Store) expired(visit func(key []byte, expires int64, id []byte) (more bool, err error)) error {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: s.expiryKey(0, nil), UpperBound: s.expiryKey(s.now().UnixMicro()+1, nil)})
+	s.mu.Lock()
+	from := s.swept
+	s.mu.Unlock()
+	if from == nil {
+		from = s.expiryKey(0, nil)
+	}
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: s.expiryKey(s.now().UnixMicro()+1, nil)})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,6 +151,61 @@ func TestVisibleBeforeSync(t *testing.T) {
 	}
 }
 
+// answer is an effect with an answer.
+func answer(context.Context) idempotency.Result {
+	return idempotency.Result{Commit: true, Answer: &idempotency.Answer{Status: 201}}
+}
+
+// TestAnsweredBetween: another request with the key begins and ends after this one has looked for
+// an answer, and before it starts. The clock of the store, which is asked in between because there
+// is an expired row, makes the other request.
+func TestAnsweredBetween(t *testing.T) {
+	t.Parallel()
+	now, between := time.Now(), func() {}
+	b := openInMemory(t, func() time.Time {
+		f := between
+		between = func() {}
+		f()
+		return now
+	}).(*backend)
+	r := idempotency.Request{ID: idempotency.ID{1}, TTL: time.Hour}
+	_, err := b.store.Do(t.Context(), r, answer)
+	must(t, err)
+	now = now.Add(time.Hour)
+	between = func() {
+		if replay, err := b.store.Do(t.Context(), r, answer); replay != nil || err != nil {
+			t.Errorf("the request between gets %v, %v, want a first answer", replay, err)
+		}
+	}
+	// Without the clock, the row of the request between would be read at once.
+	if replay, err := b.store.Do(t.Context(), r, answer); replay == nil || err != nil {
+		t.Errorf("the request gets %v, %v, want the answer of the request between", replay, err)
+	}
+}
+
+// TestSweepRace: a request replaces an expired row while the row is swept.
+func TestSweepRace(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	b := openInMemory(t, func() time.Time { return time.UnixMicro(now.Load()) }).(*backend)
+	r := idempotency.Request{ID: idempotency.ID{1}, TTL: time.Hour}
+	for round := range 3000 {
+		now.Add(time.Hour.Microseconds())
+		var over sync.WaitGroup
+		over.Go(func() {
+			if _, err := b.store.Sweep(t.Context(), 10); err != nil {
+				t.Error(err)
+			}
+		})
+		_, err := b.store.Do(t.Context(), r, answer)
+		must(t, err)
+		over.Wait()
+		if replay, err := b.store.Do(t.Context(), r, answer); replay == nil || err != nil {
+			t.Fatalf("in round %d the repeat gets %v, %v, want the answer: it was swept", round, replay, err)
+		}
+	}
+}
+
 // TestSweptStaysSmall: the sweep leaves no entries and no rows, also of keys that were used again.
 func TestSweptStaysSmall(t *testing.T) {
 	t.Parallel()
@@ -184,5 +240,21 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	if _, err := embedded.New(embedded.Config{}); err == nil {
 		t.Error("New accepts a Config without DB")
+	}
+}
+
+// TestClockGoesBack: a row whose expiry is before the last sweep is swept too.
+func TestClockGoesBack(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := openInMemory(t, func() time.Time { return now }).(*backend)
+	for id := range 2 {
+		_, err := b.store.Do(t.Context(), idempotency.Request{ID: idempotency.ID{byte(id)}, TTL: time.Hour}, answer)
+		must(t, err)
+		now = now.Add(time.Hour)
+		if deleted, err := b.store.Sweep(t.Context(), 9); deleted != 1 || err != nil {
+			t.Errorf("sweep %d deletes %d rows (%v), want 1", id, deleted, err)
+		}
+		now = now.Add(-3 * time.Hour)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
@@ -153,7 +154,7 @@ func open(t testing.TB, dsn, direct string, cuts bool, now func() time.Time) *ba
 func (b *backend) Store() idempotency.Store { return b.store }
 
 func (b *backend) Write(ctx context.Context, name string) error {
-	_, err := postgres.Tx(ctx).Exec(ctx, "INSERT INTO "+b.schema+".effect VALUES ($1)", name)
+	_, err := postgres.Tx(ctx).Exec(ctx, "INSERT INTO "+b.schema+".effect VALUES ($1)", pgx.QueryExecModeExec, name)
 	return err
 }
 
@@ -214,12 +215,13 @@ func TestServerKilled(t *testing.T) {
 	})
 }
 
-// TestThroughPooler runs the suite through pgbouncer in transaction mode.
+// TestThroughPooler runs the suite through pgbouncer in transaction mode. The pool has the settings
+// of pgx, which gives names to statements: those of the store have none.
 func TestThroughPooler(t *testing.T) {
 	bouncer := servers.PgBouncer(t, server(t), servers.PgBouncerOptions{Mode: "transaction", Config: "default_pool_size = 20"})
 	idempotencytest.Run(t, func(t *testing.T, now func() time.Time) idempotencytest.Backend {
 		dsn := server(t).DSN()
-		return open(t, bouncer.Through(dsn)+"&default_query_exec_mode=exec", dsn, true, now)
+		return open(t, bouncer.Through(dsn), dsn, true, now)
 	})
 }
 
@@ -333,7 +335,7 @@ func TestIdleBound(t *testing.T) {
 		if _, err := fmt.Sscan(bound, &ms); err != nil || ms < 60_000 || ms > 70_000 {
 			t.Errorf("the transaction may be idle for %s ms, want 60,000 to 70,000", bound)
 		}
-		return idempotency.Result{}
+		return idempotency.Result{Commit: true}
 	})
 	must(t, err)
 	var outside string
