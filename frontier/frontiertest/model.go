@@ -74,7 +74,7 @@ func (p *player) step() {
 	p.ledger.expire()
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
-		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {6, p.retry}, {3, p.pauseSome}, {3, p.limitSites}, {3, p.leaseThese}, {2, p.admit}, {4, p.verify}, {1, p.restart},
+		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {6, p.retry}, {3, p.pauseSome}, {3, p.limitSites}, {3, p.leaseThese}, {2, p.dropSome}, {2, p.admit}, {4, p.verify}, {1, p.restart},
 	})
 }
 
@@ -383,6 +383,57 @@ func (p *player) limitSites() {
 	p.Note("limit sites to %v requests per second", next.DomainRate)
 	p.opt.Policy.Store(&next)
 	p.grant(frontier.LeaseRequest{Worker: "player"}) // the store sees each policy
+}
+
+// dropSome ends some items of a host without a request, as fetcher.Crawl.Drop does: it goes once through the queue, and
+// moves what stays to the end. Meanwhile other calls come.
+func (p *player) dropSome() { p.dropThird(p.randomHost(), byte(p.rng.IntN(3))) }
+
+// dropThird drops the items of a host whose URLs end with certain digits.
+func (p *player) dropThird(host string, digit byte) {
+	selected := func(url string) bool { return url[len(url)-1]%3 == digit }
+	if s := p.ledger.sites[host]; s == nil || s.lease != nil {
+		return
+	}
+	p.Note("drop a third of %s", host)
+	p.grant(frontier.LeaseRequest{Worker: "player"}) // delayed items that are ready are queued
+	ready := p.ledger.ready(host, nil, p.Clock.Now())
+	for priority := range frontier.Priority(frontier.Priorities) {
+		first, rounds := "", 0 // first is the first item that stays
+		for more := true; more; rounds++ {
+			p.Require(rounds <= len(ready)/16+10, "%d items are not seen in %d leases", len(ready), rounds)
+			request := frontier.LeaseRequest{Worker: "player", IDs: p.ids(1), Hosts: []string{host}, Priority: priority}
+			grant := p.grant(request)
+			p.ledger.granted(request, grant, p.Clock.Now())
+			if len(grant.Leases) == 0 {
+				break
+			}
+			l, done := grant.Leases[0], []frontier.Completion(nil)
+			for _, item := range l.Items {
+				c := frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Last}
+				more = more && item.URL != first
+				switch {
+				case selected(item.URL):
+					c.Disposition, c.Outcome = frontier.Finish, frontier.Dropped
+				case !more:
+					c.Disposition = frontier.GiveBack
+				case first == "":
+					first = item.URL
+				}
+				done = append(done, c)
+			}
+			if p.chance(20) {
+				p.addSome()
+			}
+			update := frontier.HostUpdate{Keep: true, End: true}
+			p.Must(p.Complete(p.Ctx, l.ID, done, update), "Complete")
+			p.ledger.complete(l.ID, done, update, p.Clock.Now())
+		}
+	}
+	p.last = nil
+	for _, k := range ready {
+		p.Require(!selected(k.item.URL) || k.state == frontier.Failed, "%q is %s after it was to be dropped", suite.Cut(k.item.URL), k.state)
+	}
 }
 
 // hostName returns a host key. Those of h5, h6 and h7 are of one site.
