@@ -15,9 +15,10 @@ import (
 func RunPolicies(t *testing.T, open func(t *testing.T, opt Options, present func() *policy.Policy) Crawl) {
 	for name, check := range map[string]func(*policies){
 		"Delay": (*policies).delay, "DelayOfOneHost": (*policies).delayOfOneHost, "NewHostsDoNotWait": (*policies).newHosts, "MaxPerHost": (*policies).maxPerHost,
+		"DelayInTheQueueOfASite": (*policies).delayInQueue,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &policies{T: t, clock: suite.NewClock(), live: policy.NewLive(&policy.Policy{Politeness: politeness.Policy{Delay: time.Second}})}
+			p := &policies{T: t, clock: suite.NewClock(), live: policy.NewLive(&policy.Policy{Politeness: politeness.Policy{Delay: time.Second}, DomainRate: 1})}
 			p.Crawl = open(t, Options{Now: p.clock.Now}, p.live.Load)
 			check(p)
 		})
@@ -130,6 +131,33 @@ func (p *policies) newHosts() {
 	p.add("a.test", 0, 2, 2)
 	p.setDelay(time.Hour)
 	p.lease(time.Second, time.Hour, "a.test")
+}
+
+// delayInQueue: a host that waits for a place in its site obeys a longer delay, also when a place becomes free.
+func (p *policies) delayInQueue() {
+	p.add("h0.site.test", 0, 2, 2)
+	p.lease(0, time.Second, "h0.site.test")
+	p.add("h1.site.test", 0, 2, 2)
+	id := frontier.LeaseID{200}
+	grant, err := p.Lease(p.Context(), frontier.LeaseRequest{Worker: "suite", IDs: []frontier.LeaseID{id}})
+	for n := 0; err == nil && len(grant.Leases) == 0 && n < 10; n++ { // the place of h0 ends
+		p.clock.Advance(100 * time.Millisecond)
+		grant, err = p.Lease(p.Context(), frontier.LeaseRequest{Worker: "suite", IDs: []frontier.LeaseID{id}})
+	}
+	if err != nil || len(grant.Leases) != 1 || grant.Leases[0].Host != "h1.site.test" {
+		p.Fatalf("Lease = %+v, %v, want the other host", grant, err)
+	}
+	p.lease(2*time.Second, 0) // h0 waits
+	p.setDelay(time.Minute)
+	p.lease(2*time.Second, 0)
+	if err := p.Complete(p.Context(), id, nil, frontier.HostUpdate{Delay: time.Minute, Due: time.Hour, End: true}); err != nil {
+		p.Fatal(err)
+	}
+	p.add("h2.site.test", 0, 2, 2)
+	p.clock.Advance(2 * time.Second)
+	p.lease(0, time.Hour, "h2.site.test") // the place is free, but h0 is not due
+	p.lease(20*time.Second, 0)
+	p.lease(2*time.Minute, time.Hour, "h0.site.test")
 }
 
 func (p *policies) maxPerHost() {

@@ -54,6 +54,18 @@ func (d *driver) leave(l frontier.Lease, due, delay time.Duration) {
 	d.complete(l.ID, frontier.HostUpdate{End: true, Due: due, Delay: delay})
 }
 
+// siblingLeases leases hosts for some time, and ends each lease at once.
+func (d *driver) siblingLeases(long time.Duration, check func(frontier.Lease)) {
+	d.add(page("h9."+siblings, 1))
+	for passed := time.Duration(0); passed < long; passed += time.Second {
+		for _, l := range d.leaseAll(3) {
+			check(l)
+			d.leave(l, 0, time.Second)
+		}
+		d.Clock.Advance(time.Second)
+	}
+}
+
 // siteCases are about the places of hosts in their site.
 var siteCases = []testCase{
 	{"SiteHasItsRate", Options{Delay: time.Second, DomainRate: 3}, func(c *driver) {
@@ -152,6 +164,22 @@ var siteCases = []testCase{
 		for range 17 {
 			c.wantTurn("without a rate", 0, 5*time.Minute)
 		}
+	}},
+	// A host that waits in the queue of its site can become due later, which a free place must not change.
+	{"SiteMakesNoHostDueEarly", Options{Delay: time.Second, DomainRate: 1}, func(c *driver) {
+		c.siblingHosts(3)
+		c.wantLeased("at first", 1)
+		c.setRate(0)
+		late := map[string]bool{}
+		for range 2 {
+			l := c.wantTurn("without a rate", 0, 5*time.Minute)
+			late[l.Host] = true
+			c.leave(l, 10*time.Minute, time.Second)
+		}
+		c.setRate(1)
+		c.siblingLeases(5*time.Minute, func(l frontier.Lease) {
+			c.Require(!late[l.Host], "%s is leased before it is due", l.Host)
+		})
 	}},
 	// The hosts of checks have a limit of their own, and addresses have no siblings.
 	{"SiteLeavesOutChecksAndAddresses", Options{Delay: time.Second, DomainRate: 1}, func(c *driver) {

@@ -90,6 +90,7 @@ func (g *group) slowDown(h *host) bool {
 	g.scratch = appendDueKey(g.scratch[:0], h.indexed, h.key)
 	g.remove(g.scratch)
 	h.indexed = 0 // writeHosts writes the new key
+	g.sites.unqueue(h.key)
 	return true
 }
 

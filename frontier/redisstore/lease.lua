@@ -56,7 +56,6 @@ local function enter(delay)
   all('HDEL', PLACES, gone)
   all('ZREM', QUEUE, stale)
   if free and first == HOST and #stale < most then
-    redis.call('ZREM', QUEUE, HOST)
     hold(PLACES, soon() + ttl + delay, delay)
     return true
   end
@@ -74,6 +73,7 @@ end
 local function granted(entries, sums, blob)
   redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
   redis.call('ZREM', DUE, HOST)
+  redis.call('ZREM', QUEUE, HOST)
   all('HSET', META, sums)
   local reply = {1, untilDue(), ttl, blob}
   for i, entry in ipairs(entries) do
@@ -106,7 +106,6 @@ if only and tonumber(known[2] or 0) <= now() then
   if due >= PARKED then due = due - PARKED end
   hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', 0, 'a', 0, 'x', 0, 'w', ARGV[8]})
   redis.call('HSET', STATE, 'u', int(due))
-  redis.call('ZREM', QUEUE, HOST)
   return granted(entries, sums, state[1])
 end
 local delay, least = tonumber(state[2] or ARGV[5]), tonumber(ARGV[5])
@@ -114,6 +113,7 @@ if delay < least then -- the policy is newer than the due time
   due, delay = due + least - delay, least
   redis.call('HSET', STATE, 'y', int(least))
   redis.call('ZADD', DUE, int(due), HOST)
+  redis.call('ZREM', QUEUE, HOST) -- a host in the queue is due, apart from its site
 end
 local held = tonumber(known[2] or 0) + delay
 if held > math.max(due, now()) then
