@@ -130,6 +130,45 @@ var siteCases = []testCase{
 		c.Clock.Advance(20 * time.Second)
 		c.extend(leases[0].ID, frontier.TopUp{})
 		c.wantTurn("when the lease that was not extended has expired, and its host is due", 14*time.Second, 20*time.Second)
+		for range 12 {
+			c.Clock.Advance(time.Second)
+			c.wantLeased("while the other lease lasts", 0)
+		}
+	}},
+	// Hosts that are paused while they wait do not hold up the others.
+	{"SiteSkipsPausedHosts", Options{Delay: time.Second, DomainRate: 1}, func(c *driver) {
+		const hosts = 24
+		c.siblingHosts(hosts)
+		l := c.wantLeased("at first", 1)[0]
+		next := *c.opt.Policy.Load()
+		next.Version++
+		for n := range hosts - 2 {
+			target, err := policy.ParseTarget(fmt.Sprintf("host=h%d.%s", n, siblings))
+			c.Must(err, "parse")
+			next.Pause = append(next.Pause, target)
+		}
+		c.opt.Policy.Store(&next)
+		c.leave(l, time.Hour, time.Second)
+		for range 2 {
+			l := c.wantTurn("a host that is not paused", 0, 6*time.Minute)
+			c.leave(l, time.Hour, time.Second)
+		}
+	}},
+	// A host that others of its site were before, which do not wait any more, is tried as soon as another one comes.
+	{"SiteTriesTheFirst", Options{Delay: time.Minute, DomainRate: 0.01, LeaseTTL: time.Hour}, func(c *driver) {
+		const hosts = 10
+		c.siblingHosts(hosts)
+		l := c.wantLeased("at first", 1)[0]
+		for n := range hosts - 1 {
+			these := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1), Hosts: []string{fmt.Sprintf("h%d.%s", n, siblings)}, Priority: frontier.PriorityPage}
+			for _, l := range c.grant(these).Leases {
+				c.complete(l.ID, frontier.HostUpdate{Keep: true, End: true}, finished(l.Items[0]), finished(l.Items[1]))
+			}
+		}
+		c.leave(l, time.Hour, time.Minute)
+		c.Clock.Advance(time.Minute)
+		c.add(page("h99."+siblings, 1))
+		c.wantTurn("the host that waits", 0, time.Second)
 	}},
 	// A caller that makes no request takes no place.
 	{"SiteCountsOnlyRequests", Options{Delay: time.Second, DomainRate: 1}, func(c *driver) {

@@ -123,3 +123,44 @@ func TestManySiblings(t *testing.T) {
 		t.Errorf("%d tries a second, and at most %d, want about %d", sum/seconds, most, want)
 	}
 }
+
+// TestPlacesAreForgotten: the keys of a site do not grow with the hosts that had a place, and expire.
+func TestPlacesAreForgotten(t *testing.T) {
+	t.Parallel()
+	clock := newTestClock()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Policy, cfg.Now = rated(2).Load, clock.now
+	s := openStore(t, cfg)
+	for n := range 20 {
+		mustAdd(t, s, testPages(fmt.Sprintf("h%d.a.test", n), 0, 1))
+	}
+	leased := 0
+	for range 100 {
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(4)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range grant.Leases {
+			leased++
+			update := frontier.HostUpdate{Due: time.Second, Delay: time.Second, End: true}
+			if err := s.Complete(t.Context(), l.ID, []frontier.Completion{finish(l.Items[0])}, update); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.advance(200 * time.Millisecond)
+	}
+	p := s.partition("h0.a.test")
+	places, queue := p.places("a.test"), p.siteQueue("a.test")
+	if n := s.client.HLen(t.Context(), places).Val(); leased != 20 || n < 1 || n > 4 || s.client.ZCard(t.Context(), queue).Val() != 0 {
+		t.Errorf("after leases of %d hosts their site has %d places, want 20 and at most 4", leased, n)
+	}
+	mustAdd(t, s, testPages("h0.a.test", 1, 2))
+	if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{places, queue} {
+		if left := s.client.PTTL(t.Context(), key).Val(); left <= 0 && s.client.Exists(t.Context(), key).Val() == 1 || left > time.Hour {
+			t.Errorf("%s expires in %v", key, left)
+		}
+	}
+}
