@@ -16,12 +16,12 @@ import (
 )
 
 // TestDomainRateOfWorkers: three workers of a crawl in Redis together keep the rate of a domain with 200 hosts. None of
-// them alone can reach the rate, but two can exceed it.
+// them alone can reach the rate, but two can exceed it, and they do if each has a rate of its own.
 func TestDomainRateOfWorkers(t *testing.T) {
 	t.Parallel()
 	const (
 		hosts, workers = 200, 3
-		rate           = 20 // requests per second
+		rate           = 8 // requests per second
 		delay          = 250 * time.Millisecond
 		window         = 2 * time.Second
 	)
@@ -34,9 +34,9 @@ func TestDomainRateOfWorkers(t *testing.T) {
 			starts = append(starts, time.Now())
 			asked[worker]++
 			mu.Unlock()
-			time.Sleep(200 * time.Millisecond) // a worker makes at most 15 requests per second
+			time.Sleep(200 * time.Millisecond) // a worker makes at most 5 requests per second
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprintf(w, `%s has <a href="/1">another page</a>`, r.Host)
+			fmt.Fprintf(w, "the page of %s", r.Host)
 		}))
 		t.Cleanup(s.Close)
 		return s.Listener.Addr().String()
@@ -50,7 +50,7 @@ func TestDomainRateOfWorkers(t *testing.T) {
 	begun := time.Now()
 	for n := range workers {
 		worker := fmt.Sprintf("w%d", n)
-		cmd := exec.Command("crawler", slices.Concat([]string{"crawl", "--dir", filepath.Join(temp, worker), "--urls", "10000", "--concurrency", "3",
+		cmd := exec.Command("crawler", slices.Concat([]string{"crawl", "--dir", filepath.Join(temp, worker), "--urls", "10000", "--concurrency", "1",
 			"--delay", delay.String(), "--latency-factor", "0", "--domain-rate", fmt.Sprint(rate), "--robots", "ignore",
 			"--connect-to", "*=" + site(worker)}, args)...)
 		cmd.Env = append(os.Environ(), "HOME="+temp)
@@ -63,8 +63,8 @@ func TestDomainRateOfWorkers(t *testing.T) {
 	running.Wait()
 	took := time.Since(begun)
 	t.Logf("%d requests in %v: %v", len(starts), took, asked)
-	if len(starts) != 2*hosts || len(asked) < 2 {
-		t.Errorf("%d requests by %d workers, want %d by two or more", len(starts), len(asked), 2*hosts)
+	if len(starts) != hosts {
+		t.Errorf("%d requests, want %d", len(starts), hosts)
 	}
 	slices.SortFunc(starts, time.Time.Compare)
 	// At both ends of a window, each host that has a place can have a request, and requests can be late.
@@ -80,7 +80,7 @@ func TestDomainRateOfWorkers(t *testing.T) {
 			t.Fatalf("%d requests in %v, want at most %d", n, window, most)
 		}
 	}
-	if ideal := time.Duration(2*hosts/rate) * time.Second; took > 2*ideal+20*time.Second {
+	if ideal := time.Duration(hosts/rate) * time.Second; took > 2*ideal+20*time.Second {
 		t.Errorf("the crawl took %v, want about %v", took, ideal)
 	}
 }

@@ -142,7 +142,10 @@ var siteCases = []testCase{
 		l := c.wantLeased("at first", 1)[0]
 		next := *c.opt.Policy.Load()
 		next.Version++
-		for n := range hosts - 2 {
+		for n := range hosts {
+			if n == 8 || n == 9 { // the last names, because a store can sort hosts that began to wait at once
+				continue
+			}
 			target, err := policy.ParseTarget(fmt.Sprintf("host=h%d.%s", n, siblings))
 			c.Must(err, "parse")
 			next.Pause = append(next.Pause, target)

@@ -269,6 +269,9 @@ func (l *loan) tried(h *heldLease, c *call, asked time.Time) (time.Duration, err
 	if integer(at(reply, 0)) == 0 { // another worker was first, or the host is not due
 		l.held.remove(h.id)
 		l.fresh = append(l.fresh, h.id)
+		if other := text(at(reply, 2)); other != "" {
+			l.schedule.found(candidate{part: h.part, host: other})
+		}
 		return wait, nil
 	}
 	items, err := l.decodeNumbered(h.host, reply[min(4, len(reply)):])

@@ -15,6 +15,7 @@
 -- returns  1 if the lease is held, 0 if not
 --          then the ms until the partition's next host is due; -1 if due is empty; 0 if
 --            the epoch is new to the partition, or the partition was lost
+--          then, if another host of the site must be leased first, this host
 --          then, if the lease is held, the ms until it runs out, the blob or nil, and
 --            the number and the entry of each open item
 -- cost     O(items), at most 32; a repeat: O(items of the lease). With a limit also O(places
@@ -32,7 +33,7 @@ local id, ttl = ARGV[3], tonumber(ARGV[4])
 local PLACES, QUEUE = KEYS[10], KEYS[11]
 
 -- enter reports whether the site has a place for the host. If not, it sets when the host is
--- tried again.
+-- tried again. If the place is for another host, enter also returns that host.
 local function enter(delay)
   local rate = tonumber(ARGV[10])
   if rate == 0 or delay == 0 then return true end
@@ -66,7 +67,7 @@ local function enter(delay)
   local wait = (redis.call('ZRANK', QUEUE, HOST) + 1) * 500 / math.max(rate, share)
   if wait > longest then wait = longest / 2 + wait % (longest / 2) end -- not all at the same time
   redis.call('ZADD', DUE, int(soon() + wait), HOST)
-  return false
+  return false, first ~= HOST and first or nil
 end
 
 -- granted writes the rest of a lease, and returns the reply.
@@ -127,7 +128,8 @@ if delay > 0 then batch = math.max(math.min(batch, math.floor(ttl / delay)), 1) 
 local entries, taken = take(math.min(batch, tonumber(ARGV[7])))
 if #entries == 0 then return {0, untilDue()} end
 local sums = totals()
-if not enter(delay) then return {0, untilDue()} end
+local placed, other = enter(delay)
+if not placed then return {0, untilDue(), other} end
 
 hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0, 'w', ARGV[8]})
 return granted(entries, sums, state[1])

@@ -136,6 +136,15 @@ func (s *schedule) saw(p *partition, r report) {
 	s.due = append(s.due, r.due...)
 }
 
+// found adds a host that is due. It is the first one that take returns.
+func (s *schedule) found(c candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.due, func(d candidate) bool { return d.host == c.host }) {
+		s.due = append(s.due, c)
+	}
+}
+
 // take removes and returns up to n hosts that were due. The host that has been due longest comes
 // first. The caller must call lent or wake for the partition of each host.
 func (s *schedule) take(n int) []candidate {
