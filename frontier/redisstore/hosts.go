@@ -62,12 +62,16 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 			return false, err
 		}
 	}
+	var busy []string
 	for some := range slices.Chunk(hosts, pageSize/2) {
 		states, err := l.states(ctx, p, some, true)
 		if err != nil {
 			return false, err
 		}
 		for _, state := range states {
+			if state.Queued+state.Leased > 0 { // not if it has only a lease without items
+				busy = append(busy, state.Host)
+			}
 			counted := query.Finished && query.Host != "" && (state.Counts.Ago > 0 || state.Counts.Failed > 0)
 			if (state.Queued+state.Leased > 0 || counted) && !visit(state) {
 				return false, nil
@@ -77,7 +81,8 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 	if !query.Finished || query.Host != "" {
 		return true, nil
 	}
-	return l.finished(ctx, p, hosts, visit)
+	slices.Sort(busy)
+	return l.finished(ctx, p, busy, visit)
 }
 
 // first visits leased hosts, and then the others in the order in which they are due.
