@@ -34,7 +34,7 @@ type Config struct {
 	// IssuedTTL is how long an issued key waits for its request; 0 means 1 h.
 	IssuedTTL time.Duration
 	// MaxBytes is the largest body of a request; 0 means 1 MiB. A larger one is answered with 413.
-	// Bodies are held in memory.
+	// Bodies are held in memory. http.Server.ReadTimeout bounds the time in which they are read.
 	MaxBytes int64
 	// MaxAnswerBytes is the largest body of an answer; 0 means 1 MiB. If the handler writes more,
 	// its writes are undone and the request is answered with 500. So no effect has an answer that

@@ -241,6 +241,7 @@ func TestHeaders(t *testing.T) {
 		w.Header().Set("Content-Length", "99")
 		w.Header().Del("X-Removed")
 		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "<html>")
 		w.WriteHeader(http.StatusTeapot)
 	}))
@@ -270,7 +271,7 @@ func TestHeaders(t *testing.T) {
 				t.Errorf("replay %t: %s is %q, want %q", replay, name, got, value)
 			}
 		}
-		if answer.StatusCode != 200 || string(body) != "<html>" {
+		if answer.StatusCode != http.StatusAccepted || string(body) != "<html>" {
 			t.Errorf("replay %t: %d %q", replay, answer.StatusCode, body)
 		}
 	}

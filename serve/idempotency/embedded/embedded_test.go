@@ -98,7 +98,7 @@ func (b *backend) Restart() {
 	b.open()
 }
 
-func openInMemory(t *testing.T, now func() time.Time) idempotencytest.Backend {
+func openInMemory(t testing.TB, now func() time.Time) idempotencytest.Backend {
 	b := &backend{t: t, now: now, dir: "db", disk: vfs.NewCrashableMem()}
 	b.open()
 	t.Cleanup(func() { _ = b.db.Close() })
@@ -106,6 +106,15 @@ func openInMemory(t *testing.T, now func() time.Time) idempotencytest.Backend {
 }
 
 func TestConformance(t *testing.T) { idempotencytest.Run(t, openInMemory) }
+
+func BenchmarkRequest(b *testing.B) {
+	idempotencytest.Bench(b, func(t testing.TB, now func() time.Time) idempotencytest.Backend {
+		onDisk := &backend{t: t, now: now, dir: t.TempDir(), disk: vfs.Default}
+		onDisk.open()
+		t.Cleanup(func() { must(t, onDisk.db.Close()) })
+		return onDisk
+	})
+}
 
 // TestVisibleBeforeSync: pebble shows a commit to readers before it is synced. Until then, no
 // request gets the answer, because a power loss could still undo it.

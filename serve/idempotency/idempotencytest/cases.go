@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/internal/crash"
@@ -53,8 +54,11 @@ func repeat(d *driver) {
 
 // race lets requests with one key race, many times. One of them has the effect.
 func race(d *driver) {
-	h := d.serve(d.order)
-	for round := range 40 {
+	h, rounds := d.serve(d.order), 200
+	if testing.Short() {
+		rounds = 40
+	}
+	for round := range rounds {
 		const racers = 6
 		target := fmt.Sprint("/race/", round)
 		answers := make([]*httptest.ResponseRecorder, racers)
@@ -242,6 +246,10 @@ func withoutKey(d *driver) {
 		d.wantFirst(d.serve(d.answering(500)), a, 500)
 		d.wantEffects("/keyless/"+method, 2)
 	}
+	d.Clock.Advance(2 * ttl)
+	stats, err := d.backend.Store().Stats(d.Ctx)
+	d.Must(err, "Stats")
+	d.Require(stats.SweepLag == 0, "a row was stored for a request without a key")
 	d.wantStatus(h, post("/keyless", ""), http.StatusBadRequest)
 	d.wantEffects("/keyless", 0)
 	get := post("/get", "not a key")

@@ -39,7 +39,7 @@ type Backend interface {
 type CallerOf interface{ CallerOf(*http.Request) string }
 
 // Open opens a new, empty backend, whose store tells the time with now.
-type Open func(t *testing.T, now func() time.Time) Backend
+type Open func(t testing.TB, now func() time.Time) Backend
 
 // Case is one part of the contract.
 type Case = suite.Case[struct{}, *driver]
@@ -75,6 +75,25 @@ func try(t *testing.T, c Case, open Open) error {
 		d.backend = open(t, d.Clock.Now)
 		return d
 	})
+}
+
+// Bench measures first requests and replays, each from one client after the other.
+func Bench(b *testing.B, open Open) {
+	d := &driver{Driver: suite.NewDriver(b.Context()), backend: open(b, time.Now)}
+	h := d.serve(d.order)
+	for _, kind := range []string{"first", "replay"} {
+		b.Run(kind, func(b *testing.B) {
+			for i := range b.N {
+				key := "k"
+				if kind == "first" {
+					key = fmt.Sprint(b.N, "-", i)
+				}
+				if w := send(h, post("/bench", key)); w.Code != http.StatusCreated {
+					b.Fatalf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
 }
 
 // driver makes the calls of a case.

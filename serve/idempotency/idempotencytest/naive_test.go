@@ -187,7 +187,7 @@ func (m *memory) Stats(context.Context) (stats idempotency.Stats, err error) {
 }
 
 func open(f fault) idempotencytest.Open {
-	return func(_ *testing.T, now func() time.Time) idempotencytest.Backend {
+	return func(_ testing.TB, now func() time.Time) idempotencytest.Backend {
 		return &memory{fault: f, now: now, underWay: make(map[idempotency.ID]bool),
 			disk: disk{make(map[idempotency.ID]row), make(map[string]int)}}
 	}

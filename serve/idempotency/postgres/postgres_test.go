@@ -197,7 +197,7 @@ func (b *backend) Restart() {
 func TestConformance(t *testing.T) {
 	for name, cuts := range map[string]bool{"terminated backends": false, "cut connections": true} {
 		t.Run(name, func(t *testing.T) {
-			idempotencytest.Run(t, func(t *testing.T, now func() time.Time) idempotencytest.Backend {
+			idempotencytest.Run(t, func(t testing.TB, now func() time.Time) idempotencytest.Backend {
 				dsn := server(t).DSN()
 				return open(t, dsn, dsn, cuts, now)
 			})
@@ -205,10 +205,17 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func BenchmarkRequest(b *testing.B) {
+	idempotencytest.Bench(b, func(t testing.TB, now func() time.Time) idempotencytest.Backend {
+		dsn := server(t).DSN()
+		return open(t, dsn, dsn, false, now)
+	})
+}
+
 // TestServerKilled runs the suite with a server that is killed with kill -9 by each crash.
 func TestServerKilled(t *testing.T) {
 	own := servers.Postgres(t, servers.PostgresOptions{})
-	idempotencytest.Run(t, func(t *testing.T, now func() time.Time) idempotencytest.Backend {
+	idempotencytest.Run(t, func(t testing.TB, now func() time.Time) idempotencytest.Backend {
 		b := open(t, own.DSN(), own.DSN(), true, now)
 		b.killed = own
 		return b
@@ -219,7 +226,7 @@ func TestServerKilled(t *testing.T) {
 // of pgx, which gives names to statements: those of the store have none.
 func TestThroughPooler(t *testing.T) {
 	bouncer := servers.PgBouncer(t, server(t), servers.PgBouncerOptions{Mode: "transaction", Config: "default_pool_size = 20"})
-	idempotencytest.Run(t, func(t *testing.T, now func() time.Time) idempotencytest.Backend {
+	idempotencytest.Run(t, func(t testing.TB, now func() time.Time) idempotencytest.Backend {
 		dsn := server(t).DSN()
 		return open(t, bouncer.Through(dsn), dsn, true, now)
 	})
