@@ -77,8 +77,9 @@ func New(cfg Config) (*Middleware, error) {
 // each request, also in a transaction of the Store. Requests with other methods go to next
 // unchanged, without a transaction.
 //
-// If next panics, its writes are undone, and the panic goes on. The answer of next is sent when
-// the writes are durable, so next cannot flush it or hijack the connection.
+// Handlers around the Middleware must not read the body, which is compared. If next panics, its
+// writes are undone, and the panic goes on. The answer of next is sent when the writes
+// are durable, so next cannot flush it or hijack the connection.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		required := r.Method == http.MethodPost || r.Method == http.MethodPatch
@@ -109,7 +110,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.Timeout)
 	defer cancel()
-	request := requestOf(m.cfg.Caller(r), r.Method, r.URL.EscapedPath(), key, r.URL.RawQuery, string(body))
+	request := requestOf(m.cfg.Caller(r), r.Method, r.URL.EscapedPath(), key, r.URL.RawQuery, body)
 	request.TTL = m.cfg.TTL
 	own := &recorder{header: w.Header().Clone(), limit: m.cfg.MaxAnswerBytes}
 	replay, err := m.cfg.Store.Do(ctx, request, func(ctx context.Context) Result {

@@ -76,24 +76,25 @@ func unquote(text string) (string, error) {
 	return "", fmt.Errorf("%w: the closing quote is missing", ErrInvalidKey)
 }
 
-// hash returns the SHA-256 of the parts. Each part is preceded by its length, so that different
-// parts never have the same bytes.
-func hash(parts ...string) [32]byte {
+// hash returns the SHA-256 of the parts and a body. Each part is preceded by its length, so that
+// different parts never have the same bytes.
+func hash(body []byte, parts ...string) [32]byte {
 	sum := sha256.New()
 	for _, part := range parts {
 		_ = binary.Write(sum, binary.BigEndian, uint64(len(part))) // a hash returns no error
 		sum.Write([]byte(part))
 	}
+	sum.Write(body)
 	return [32]byte(sum.Sum(nil))
 }
 
 // slotID is the ID of an issued key.
-func slotID(caller, key string) ID { return hash("slot", caller, key) }
+func slotID(caller, key string) ID { return hash(nil, "slot", caller, key) }
 
 // requestOf returns what selects and compares a request. The query is a part of the payload.
-func requestOf(caller, method, path, key, query, body string) Request {
+func requestOf(caller, method, path, key, query string, body []byte) Request {
 	if strings.HasPrefix(key, issuedPrefix) {
-		return Request{ID: slotID(caller, key), Digest: hash(method, path, query, body), Issued: true}
+		return Request{ID: slotID(caller, key), Digest: hash(body, method, path, query), Issued: true}
 	}
-	return Request{ID: hash("key", caller, method, path, key), Digest: hash(query, body)}
+	return Request{ID: hash(nil, "key", caller, method, path, key), Digest: hash(body, query)}
 }

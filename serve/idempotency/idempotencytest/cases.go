@@ -149,7 +149,8 @@ func otherMethodAndPath(d *driver) {
 	h := d.serve(d.order)
 	put := post("/one", "k")
 	put.method = http.MethodPut
-	for _, a := range []asked{post("/one", "k"), put, post("/two", "k"), post("/t/wo", "k"), post("/t%2Fwo", "k"), post("/one", "K")} {
+	for _, a := range []asked{post("/one", "k"), put, post("/two", "k"), post("/t/wo", "k"), post("/t%2Fwo", "k"), post("/one", "K"),
+		post("/hash/k", "1"), post("/hash/", "k1")} {
 		d.wantReplay(h, a, d.wantFirst(h, a, http.StatusCreated))
 	}
 	d.wantEffects("/one", 3)
