@@ -34,6 +34,7 @@ var cases = []Case{
 	{Name: "SweepLag", Check: sweepLag},
 	{Name: "SweepBesideWriters", Check: sweepBesideWriters},
 	{Name: "Issued", Check: issued},
+	{Name: "RandomRequests", Check: randomRequests},
 	{Name: "CrashAtEachStep", Check: crashAtEachStep},
 }
 
