@@ -87,31 +87,15 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 
 // first visits leased hosts, and then the others in the order in which they are due.
 func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.HostState) bool) error {
-	type place struct {
-		redis.Z
-		part   *partition
-		leased bool
+	each := int64(4*most/len(l.parts) + 15) // of a partition
+	places, full, err := l.placesOf(ctx, each)
+	if err == nil && full && len(places) < most { // most hosts are in few partitions, as those of a domain are
+		places, _, err = l.placesOf(ctx, int64(most))
 	}
-	each := int64(4*most/len(l.parts) + 15) // of a partition; larger numbers of hosts in one partition are rare
-	var places []place
-	for _, leased := range []bool{true, false} {
-		cmds, err := pipelined(ctx, l.client, l.parts, func(pipe redis.Pipeliner, p *partition) *redis.ZSliceCmd {
-			key := p.due
-			if leased {
-				key = p.leased
-			}
-			return pipe.ZRangeWithScores(ctx, key, 0, each)
-		})
-		if err != nil {
-			return l.classify(ctx, err)
-		}
-		for i, cmd := range cmds {
-			for _, z := range cmd.Val() {
-				places = append(places, place{z, l.parts[i], leased})
-			}
-		}
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(places, func(a, b hostPlace) int {
 		return cmp.Or(cmp.Compare(oneIf(b.leased), oneIf(a.leased)), cmp.Compare(a.Score, b.Score))
 	})
 	hosts := make(map[*partition][]string)
@@ -130,6 +114,37 @@ func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.Host
 		}
 	}
 	return nil
+}
+
+// hostPlace is a host in partition.due or partition.leased.
+type hostPlace struct {
+	redis.Z
+	part   *partition
+	leased bool
+}
+
+// placesOf returns the first hosts in partition.leased and partition.due of each partition. full reports that some
+// partitions have more.
+func (l *hostLook) placesOf(ctx context.Context, each int64) (places []hostPlace, full bool, err error) {
+	for _, leased := range []bool{true, false} {
+		cmds, err := pipelined(ctx, l.client, l.parts, func(pipe redis.Pipeliner, p *partition) *redis.ZSliceCmd {
+			key := p.due
+			if leased {
+				key = p.leased
+			}
+			return pipe.ZRangeWithScores(ctx, key, 0, each-1)
+		})
+		if err != nil {
+			return nil, false, l.classify(ctx, err)
+		}
+		for i, cmd := range cmds {
+			full = full || int64(len(cmd.Val())) == each
+			for _, z := range cmd.Val() {
+				places = append(places, hostPlace{z, l.parts[i], leased})
+			}
+		}
+	}
+	return places, full, nil
 }
 
 // finished visits the counted hosts of a partition, apart from those in busy, which is sorted.

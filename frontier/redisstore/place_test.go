@@ -164,3 +164,25 @@ func TestPlacesAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstHostsOfOneSite: the hosts that are due first are found, also if all of them are in one of many partitions.
+func TestFirstHostsOfOneSite(t *testing.T) {
+	t.Parallel()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Policy, cfg.Partitions = rated(4).Load, 256
+	s := openStore(t, cfg)
+	const hosts = 100
+	for n := range hosts {
+		mustAdd(t, s, testPages(fmt.Sprintf("h%d.a.test", n), 0, 1))
+	}
+	for _, first := range []int{50, 1000} {
+		visited := 0
+		err := s.Hosts(t.Context(), frontier.HostQuery{First: first}, func(frontier.HostState) bool {
+			visited++
+			return true
+		})
+		if want := min(first, hosts); err != nil || visited != want {
+			t.Errorf("the first %d of %d hosts: %d are visited, %v", first, hosts, visited, err)
+		}
+	}
+}
