@@ -152,7 +152,11 @@ func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	return l.look(ctx, parts, 2*len(l.fresh)/len(parts)+1)
+	least := 1
+	if l.card.BySite { // all hosts of a site are in one partition, and many of them may find no place
+		least = 8
+	}
+	return l.look(ctx, parts, 2*len(l.fresh)/len(parts)+least)
 }
 
 // lend leases hosts under the fresh ids.
