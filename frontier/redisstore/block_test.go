@@ -40,6 +40,7 @@ func (r *blockRace) test(offer frontier.Offer) *ask {
 	s := r.group.s
 	print := s.hasher.Fingerprint(offer.URL)
 	a := &ask{item: offer.Item(print), print: print, host: s.hasher.Fingerprint(offer.Host), part: s.parts[0]}
+	a.of = &offering{left: 1, answered: make(chan struct{})}
 	tests := []redisbits.Ask{{Chain: a.part.chain(), Print: a.print}}
 	if err := redisbits.NewReader(r.group.node.client).Read(r.Context(), tests); err != nil {
 		r.Fatal(err)
