@@ -135,6 +135,16 @@ var siteCases = []testCase{
 			c.wantLeased("while the other lease lasts", 0)
 		}
 	}},
+	// The place of a host ends when it is due, also if its delay became shorter under a lease that was lost.
+	{"SiteForgetsThePlaceOfADueHost", Options{Delay: time.Second, DomainRate: 1, LeaseTTL: 30 * time.Second}, func(c *driver) {
+		c.siblingHosts(1)
+		l := c.wantLeased("at first", 1)[0]
+		c.leave(l, 0, 20*time.Second)
+		l = c.wantTurn("again", 0, time.Second)
+		c.complete(l.ID, frontier.HostUpdate{Delay: time.Second})
+		c.Clock.Advance(30 * time.Second)
+		c.wantTurn("the lost lease and the delay are over", 0, 2*time.Second)
+	}},
 	// Hosts that are paused while they wait do not hold up the others.
 	{"SiteSkipsPausedHosts", Options{Delay: time.Second, DomainRate: 1}, func(c *driver) {
 		const hosts = 24

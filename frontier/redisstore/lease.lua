@@ -41,7 +41,7 @@ local function enter(delay)
   local places = redis.call('HGETALL', PLACES)
   for i = 1, #places, 2 do
     local ends, each = places[i + 1]:match('^(%d+) (%d+)$')
-    if tonumber(ends) <= now() then gone[#gone + 1] = places[i] else load = load + 1000 / each end
+    if tonumber(ends) <= now() or places[i] == HOST then gone[#gone + 1] = places[i] else load = load + 1000 / each end
   end
   local first, stale, most = HOST, {}, 16
   local free = load == 0 or load + share <= rate * (1 + 1e-9)
