@@ -172,6 +172,17 @@ func (c *recounter) readLeases() error {
 	})
 }
 
+// compareCounts compares the counts of all hosts with the counters.
+func (c *recounter) compareCounts(sum frontier.HostCounts, errs uint64) {
+	s, causes := &c.meta.Stats, uint64(0)
+	for _, n := range s.Causes {
+		causes += n
+	}
+	if got, want := [5]uint64{sum.Done, sum.Failed, sum.Pages, sum.Bytes, errs}, [5]uint64{s.Done, s.Failed, s.Pages, s.Bytes, causes}; got != want {
+		c.fault("the counts of all hosts (done, failed, pages, bytes, errors) are %v together, the counters are %v", got, want)
+	}
+}
+
 // countHosts reads host rows and queues side by side. Both are in the order of the
 // host keys.
 func (c *recounter) countHosts() error {
@@ -182,16 +193,21 @@ func (c *recounter) countHosts() error {
 	}
 	defer queues.Close()
 	queues.First()
+	var sum frontier.HostCounts
+	errs := uint64(0) // the sum of all causes
 	err = c.scan(c.rows, tableHost, func(key, value []byte) error {
 		h := &host{key: string(key[1:])}
 		if err := decodeHost(value, h); err != nil {
 			return err
 		}
+		sum.Done, sum.Failed, sum.Pages, sum.Bytes = sum.Done+h.counts.Done, sum.Failed+h.counts.Failed, sum.Pages+h.counts.Pages, sum.Bytes+h.counts.Bytes
+		errs += h.counts.Errors()
 		return c.countHost(h, queues)
 	})
 	if err != nil {
 		return err
 	}
+	c.compareCounts(sum, errs)
 	for ; queues.Valid(); queues.Next() {
 		c.fault("%q is queued, but its host has no row", queues.Key())
 	}
