@@ -5,9 +5,11 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 )
 
@@ -39,6 +41,16 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 	return version, nil
 }
 
+// createSchema creates a schema, unless another caller has created it meanwhile. IF NOT EXISTS would need the
+// right to create schemas even if there is one, and can fail too if two callers create it at once.
+func createSchema(ctx context.Context, db *sql.DB, schema string) error {
+	_, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema)
+	if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P06" || reply.Code == "23505") {
+		return nil // it exists, or its row was inserted at the same moment
+	}
+	return err
+}
+
 // migrate migrates under an advisory lock. The lock belongs to a transaction, because a pooler in
 // transaction mode gives the session to other clients after it.
 func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
@@ -57,7 +69,7 @@ func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 		return 0, err
 	}
 	if !exists {
-		if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		if err := createSchema(ctx, db, schema); err != nil {
 			return 0, err
 		}
 	}

@@ -55,6 +55,7 @@ type player struct {
 	rng    *rand.Rand
 	ledger *ledger
 	last   *completeCall
+	exact  bool // offers exact items only
 }
 
 // completeCall is a call of Complete that was answered without error.
@@ -94,7 +95,7 @@ func (p *player) wait() {
 // fields are random.
 func (p *player) randomOffer() frontier.Offer {
 	offer := page(hostName(p.rng.IntN(8)), p.rng.IntN(30))
-	if len(offer.URL)%2 == 0 {
+	if p.exact || len(offer.URL)%2 == 0 {
 		offer.Class = frontier.Exact
 	}
 	offer.Priority = frontier.Priority(p.rng.IntN(frontier.Priorities))
