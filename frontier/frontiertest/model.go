@@ -352,6 +352,13 @@ func (p *player) pauseSome() {
 		p.Must(err, "parse")
 		next.Pause, texts = append(next.Pause, target), append(texts, text)
 	}
+	for _, k := range p.ledger.urls {
+		// Whether an item that is set aside in a lease is held is decided at the end of the lease by some stores, and by
+		// others at each policy. Both are right if it is paused, then not, and then paused again.
+		if k.held && !next.Paused(k.item.Host, k.item.URL) && p.ledger.sites[k.item.Host].lease != nil {
+			return
+		}
+	}
 	p.Note("pause %q", texts)
 	p.opt.Policy.Store(&next)
 	p.ledger.changed(&next)
