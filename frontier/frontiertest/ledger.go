@@ -373,7 +373,11 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	due, first, crowded := 0, time.Time{}, false
 	for host, s := range g.sites {
 		at, waiting := g.wake(host)
-		if !waiting || g.opt.Policy.Load().HostPaused(host) {
+		if !waiting {
+			continue
+		}
+		if g.opt.Policy.Load().HostPaused(host) { // a store can find a host due that is paused, and look once more
+			crowded = crowded || s.lease == nil && !at.After(now)
 			continue
 		}
 		if g.mayCrowd(host) {
