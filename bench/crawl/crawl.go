@@ -124,12 +124,7 @@ func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest
 	if err != nil {
 		return took, nil, err
 	}
-	written, err := os.Open(profile)
-	if err != nil {
-		return took, nil, err
-	}
-	defer written.Close()
-	cpuTimes, err = stageTimes(written)
+	cpuTimes, err = timesIn(profile, stageTimes)
 	return took, cpuTimes, err
 }
 

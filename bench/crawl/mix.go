@@ -121,12 +121,7 @@ func (m *mixed) crawl(ctx context.Context, site contest.Endpoint, c broadCase, l
 		return took, nil, err
 	}
 	took.finished, took.Pages = took.Pages, took.html
-	written, err := os.Open(profile)
-	if err != nil {
-		return took, nil, err
-	}
-	defer written.Close()
-	times, err = partsOf(written)
+	times, err = timesIn(profile, partTimes)
 	return took, times, err
 }
 

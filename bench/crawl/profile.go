@@ -3,6 +3,7 @@ package crawl
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -20,37 +21,40 @@ const (
 // stageTimes reads a CPU profile and returns the processor time of each stage. Goroutines
 // that libraries start have no label. Their stage is found by the functions on their
 // stacks.
-func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
+func stageTimes(packed io.Reader) (map[string]time.Duration, error) { return timesBy(stageOf, packed) }
+
+// partTimes is like stageTimes, with the stage fetch in three parts: TLS, gunzip and HTTP.
+func partTimes(packed io.Reader) (map[string]time.Duration, error) { return timesBy(partOf, packed) }
+
+// timesBy reads a CPU profile and sums the processor time by what the function of returns for a sample.
+func timesBy(of func(*profile.Sample) string, packed io.Reader) (map[string]time.Duration, error) {
 	p, err := profile.Parse(packed)
 	if err != nil {
 		return nil, fmt.Errorf("read a profile: %w", err)
 	}
 	times := make(map[string]time.Duration)
 	for _, s := range p.Sample {
-		times[stageOf(s)] += time.Duration(s.Value[len(s.Value)-1]) // the last value is the time in ns
+		times[of(s)] += time.Duration(s.Value[len(s.Value)-1]) // the last value is the time in ns
 	}
 	return times, nil
 }
 
-// partsOf is like stageTimes, with the stage fetch in three parts: TLS, gunzip and HTTP.
-func partsOf(packed io.Reader) (map[string]time.Duration, error) {
-	p, err := profile.Parse(packed)
+// timesIn returns what read returns for the profile in a file.
+func timesIn(file string, read func(io.Reader) (map[string]time.Duration, error)) (map[string]time.Duration, error) {
+	written, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("read a profile: %w", err)
+		return nil, err
 	}
-	times := make(map[string]time.Duration)
-	for _, s := range p.Sample {
-		part := stageOf(s)
-		if part == "fetch" || part == other {
-			part = fetchPartOf(s, part)
-		}
-		times[part] += time.Duration(s.Value[len(s.Value)-1])
-	}
-	return times, nil
+	defer written.Close()
+	return read(written)
 }
 
-// fetchPartOf returns TLS, gunzip, or HTTP for the stage fetch and the argument for others.
-func fetchPartOf(s *profile.Sample, part string) string {
+// partOf returns the stage of a sample, or its part of the stage fetch. Goroutines of net/http have no stage.
+func partOf(s *profile.Sample) string {
+	part := stageOf(s)
+	if part != "fetch" && part != other {
+		return part
+	}
 	for _, location := range s.Location {
 		for _, line := range location.Line {
 			if line.Function == nil {

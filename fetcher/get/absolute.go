@@ -25,7 +25,7 @@ func (a absolute) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	sent := r.WithContext(r.Context())
 	u := *r.URL
-	if u.Opaque == "" || !strings.HasPrefix(u.Opaque, "//") {
+	if !strings.HasPrefix(u.Opaque, "//") { // not absolute already
 		u.Opaque = "//" + u.Host + r.URL.RequestURI()
 	}
 	sent.URL = &u

@@ -41,9 +41,6 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	if len(calls) == 0 {
 		return
 	}
-	if g.sends != nil {
-		g.sends()
-	}
 	g.s.runOn(ctx, g.node, calls)
 	for i, c := range calls {
 		if err := g.apply(ctx, c, of[i]); err != nil {

@@ -87,8 +87,6 @@ type group struct {
 	blocks map[blockKey]block // blocks that the scripts of this call of round change
 	edits  []edit             // memory of ask.edit for the asks in unsure
 	bytes  []byte             // memory of blocks and edits
-
-	sends func() // called before scripts are sent; nil except in a test
 }
 
 // maxAsked bounds how many times an ask is sent. An ask is repeated, for example, if the filter

@@ -1,9 +1,12 @@
 package redisstore
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
@@ -57,8 +60,12 @@ func TestEarlyAnswer(t *testing.T) {
 	known, fresh := offeringOf(0, 10), offeringOf(10, 20)
 	known.asks = slices.DeleteFunc(known.asks, func(a ask) bool { return a.print.Sampled() })
 	g := &group{s: s, node: s.nodes.single, reader: redisbits.NewReader(s.nodes.single.client)}
+	ep, err := s.epochOf(t.Context(), s.nodes.single)
+	if err != nil {
+		t.Fatal(err)
+	}
 	early := false
-	g.sends = func() {
+	s.nodes.single.client.AddHook(beforeScript{ep.sha[addScript], func() {
 		select {
 		case <-known.answered:
 			early = true
@@ -69,7 +76,7 @@ func TestEarlyAnswer(t *testing.T) {
 			t.Error("the new offers are answered before the script")
 		default:
 		}
-	}
+	}})
 	g.decide(t.Context(), []*offering{known, fresh})
 	<-fresh.answered
 	if !early {
@@ -81,5 +88,23 @@ func TestEarlyAnswer(t *testing.T) {
 				t.Errorf("%s: %v, %v", a.item.URL, a.verdict, a.err)
 			}
 		}
+	}
+}
+
+// beforeScript is a hook that calls a function before each pipeline that has a script.
+type beforeScript struct {
+	sha  string
+	call func()
+}
+
+func (beforeScript) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (b beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "evalsha" && c.Args()[1] == b.sha }) {
+			b.call()
+		}
+		return next(ctx, cmds)
 	}
 }

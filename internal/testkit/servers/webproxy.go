@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -35,12 +34,12 @@ var ownLines = map[string]*regexp.Regexp{
 }
 
 func (p *WebProxyServer) begin(ctx context.Context) error {
-	path, err := exec.LookPath(p.program)
+	path, err := program(p.program)
 	if err != nil { // Debian has squid where only root's PATH leads
-		path, err = exec.LookPath("/usr/sbin/" + p.program)
+		path, err = program("/usr/sbin/" + p.program)
 	}
 	if err != nil {
-		return errors.Join(ErrMissing, err)
+		return err
 	}
 	if p.run, err = os.MkdirTemp("", p.program+"-"); err != nil {
 		return err
