@@ -59,6 +59,12 @@ func (v *visited) readText() {
 	if !numbered {
 		return
 	}
+	v.mu.Lock()
+	skips := v.known.Skips(pattern, v.item.URL)
+	v.mu.Unlock()
+	if skips {
+		return
+	}
 	v.series, v.text = pattern, nil
 	if v.isPage && v.answer.IsHTML() && !v.addedEarly && !v.record.MayNeedJS && len(v.answer.Body) <= maxSeriesBody {
 		v.text = new(series.Text)

@@ -6,7 +6,8 @@
 // crawl and leads out of the series. A link to another series that has been silent for a while does not count:
 // the months of a calendar link to its days. A series is a trap if 50 of its pages in a row said nothing new,
 // and links of silent pages still add to it. A series that only other pages list is none: it ends. What has
-// said much is given more time: for each doubling of the texts beyond 128, the 50 pages double.
+// said much is given more time: for each doubling of the texts beyond 128, the 50 pages double. While all pages of
+// a series say something new, ever fewer of them are read, at last every 16th (see Skips).
 //
 // The package judges. It counts no pages of a crawl, applies no setting and makes no request (package fetcher).
 // It does no I/O.
@@ -38,6 +39,13 @@ const (
 	quietPages  = 10 // pages in a row without a new text, after which links to the series are nothing new
 )
 
+// Which pages are read.
+const (
+	readsOfStride = 8 // pages with a new text after which half as many are read
+	maxStride     = 4 // at least one of 2^maxStride pages is read
+	soonQuiet     = 2 // pages in a row without a new text, after which all are read
+)
+
 // Host is what is known about the series of a host. The zero value knows nothing. It is not safe for concurrent use.
 type Host struct {
 	all   []*series // those used last are at the end
@@ -49,6 +57,7 @@ type series struct {
 	key     uint64 // of the pattern
 	level   uint8  // texts with an id below idRange >> level are remembered
 	ids     []uint32
+	spoken  int    // pages with a new text
 	quiet   int    // pages in a row without a new text
 	silent  int    // pages in a row that said nothing new
 	fed     int    // links that silent pages added to the series since a page said something new
@@ -63,6 +72,18 @@ func (s *series) patience() int { return silentPages << max(int(s.level)-1, 0) }
 // isQuiet reports whether links to the series are nothing new.
 func (s *series) isQuiet() bool { return s.trap || s.quiet >= quietPages<<s.level }
 
+// Skips reports whether the text of a page of the series with this pattern is not needed, because the series has said
+// much and one of its last pages said something new. Then nothing is noted about the page. Skips selects the pages by
+// their URLs.
+func (h *Host) Skips(pattern, url string) bool {
+	s := h.find(keyOf(pattern))
+	if s == nil || s.quiet >= soonQuiet<<s.level {
+		return false
+	}
+	stride := s.spoken / readsOfStride
+	return hashString(url)&(1<<stride-1) != 0
+}
+
 // Text notes the text of a page of the series with this pattern. It reports whether the page says something new.
 // If not, the caller must call Links when it knows which links are new.
 func (h *Host) Text(pattern string, text *Text) (isNew bool) {
@@ -71,6 +92,7 @@ func (h *Host) Text(pattern string, text *Text) (isNew bool) {
 		return false
 	}
 	if isNew = s.learn(text); isNew {
+		s.spoken = min(s.spoken+1, maxStride*readsOfStride)
 		s.quiet, s.silent, s.fed = 0, 0, 0
 	} else {
 		s.quiet = min(s.quiet+1, maxCount)
@@ -205,7 +227,7 @@ func (h *Host) use(pattern string) *series {
 }
 
 // size is at least the length of the encoded form of s.
-func (s *series) size() int { return 6 + 1 + 3*3 + 3*len(s.ids) + 2 + len(s.pattern) }
+func (s *series) size() int { return 6 + 1 + 4*3 + 3*len(s.ids) + 2 + len(s.pattern) }
 
 // trim forgets series until the others fit into MaxBytes.
 func (h *Host) trim() {
@@ -228,8 +250,8 @@ func (h *Host) trim() {
 	}
 }
 
-// version is the first byte of the encoding.
-const version = 1
+// version is the first byte of the encoding. Version 1 had no spoken.
+const version = 2
 
 // ErrState reports bytes that were not written by AppendBinary.
 var ErrState = errors.New("series: not the state of a host")
@@ -246,7 +268,7 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 			continue
 		}
 		b = append(b, s.level)
-		for _, n := range [...]int{s.quiet, s.silent, s.fed, len(s.ids)} {
+		for _, n := range [...]int{s.spoken, s.quiet, s.silent, s.fed, len(s.ids)} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 		last := uint32(0)
@@ -261,9 +283,9 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 // trapMark stands in place of the level of a trap.
 const trapMark = 0xff
 
-// UnmarshalBinary sets the state from the bytes of AppendBinary. After an error, which is ErrState, h is unchanged.
+// UnmarshalBinary sets the state from the bytes of AppendBinary. That of version 1 is forgotten. After an error, which is ErrState, h is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 {
+	if len(b) == 0 || b[0] == 1 {
 		*h = Host{}
 		return nil
 	}
@@ -312,13 +334,13 @@ func decode(b []byte) (s *series, rest []byte) {
 		b = b[size:]
 		return n
 	}
-	counts := [...]uint64{number(maxCount), number(maxCount), number(maxCount), number(maxTexts)}
+	counts := [...]uint64{number(maxStride * readsOfStride), number(maxCount), number(maxCount), number(maxCount), number(maxTexts)}
 	if s == nil || s.level > maxLevel+1 {
 		return nil, nil
 	}
-	s.quiet, s.silent, s.fed = int(counts[0]), int(counts[1]), int(counts[2])
+	s.spoken, s.quiet, s.silent, s.fed = int(counts[0]), int(counts[1]), int(counts[2]), int(counts[3])
 	last := uint64(0)
-	for i := range counts[3] {
+	for i := range counts[4] {
 		gap := number(uint64(idRange) >> s.level)
 		last += gap
 		if s == nil || last >= uint64(idRange)>>s.level || gap == 0 && i > 0 {

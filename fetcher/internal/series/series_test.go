@@ -173,12 +173,12 @@ func TestMuchTextNeedsPatience(t *testing.T) {
 		var h Host
 		page := 0
 		for ; page < texts; page++ {
-			if h.visit(monthly, fmt.Sprintf("<p>%s</p>", letters(page)), "http://h.example/m/1") {
+			if h.visit(monthly, fmt.Sprintf("<p>%s</p>", spelled(page)), "http://h.example/m/1") {
 				t.Fatalf("trap after %d pages with new texts", page)
 			}
 		}
 		silent := 0
-		for ; !h.visit(monthly, "<p>"+letters(texts-1)+"</p>", "http://h.example/m/1"); silent++ {
+		for ; !h.visit(monthly, "<p>"+spelled(texts-1)+"</p>", "http://h.example/m/1"); silent++ {
 			if silent > 100*texts {
 				t.Fatalf("no trap after %d silent pages", silent)
 			}
@@ -189,14 +189,52 @@ func TestMuchTextNeedsPatience(t *testing.T) {
 	}
 	var h Host
 	for page := range 200_000 {
-		if h.visit(monthly, "<p>"+letters(page)+"</p>", "http://h.example/m/1") {
+		if h.visit(monthly, "<p>"+spelled(page)+"</p>", "http://h.example/m/1") {
 			t.Fatalf("trap after %d pages with new texts", page)
 		}
 	}
 }
 
-// letters writes a number without digits.
-func letters(n int) string {
+// TestSkips: of a series whose pages all say something new, ever fewer pages are read, and a trap that begins later is
+// found nevertheless.
+func TestSkips(t *testing.T) {
+	var h Host
+	reads := 0
+	visit := func(page int, body string) (trap bool) {
+		if h.Skips(monthly, fmt.Sprintf("http://h.example/m/%d", page)) {
+			return false
+		}
+		reads++
+		stored, _ := h.AppendBinary(nil)
+		if err := h.UnmarshalBinary(stored); err != nil {
+			t.Fatal(err)
+		}
+		return h.visit(monthly, body, "http://h.example/m/1")
+	}
+	for page := range 8 {
+		visit(page, "<p>"+spelled(page)+"</p>")
+	}
+	if reads != 8 {
+		t.Errorf("%d of the first 8 pages are read, want all", reads)
+	}
+	const pages = 4000
+	for page := 8; page < pages; page++ {
+		visit(page, "<p>"+spelled(page)+"</p>")
+	}
+	if reads < pages/16 || reads > pages/6 {
+		t.Errorf("%d of %d pages are read, want 1/16 and some more", reads, pages)
+	}
+	page := pages
+	for !visit(page, "same") {
+		if page++; page > pages+1000 {
+			t.Fatal("1000 silent pages make no trap")
+		}
+	}
+	t.Logf("%d of %d pages are read, and %d silent pages make a trap", reads, pages, page-pages+1)
+}
+
+// spelled writes a number without digits.
+func spelled(n int) string {
 	text := []byte("x")
 	for ; n > 0; n /= 20 {
 		text = append(text, 'a'+byte(n%20))
@@ -209,10 +247,10 @@ func TestState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var h Host
 	for range 3000 {
-		pattern := fmt.Sprintf("http://h.example/%s/#", letters(rng.IntN(200)))
+		pattern := fmt.Sprintf("http://h.example/%s/#", spelled(rng.IntN(200)))
 		body := ""
 		for range rng.IntN(100) {
-			body += "<p>" + letters(rng.IntN(300))
+			body += "<p>" + spelled(rng.IntN(300))
 		}
 		if rng.IntN(3) == 0 {
 			for range 52 {
@@ -259,9 +297,9 @@ func TestTrapsAreKept(t *testing.T) {
 	for n := range 100 {
 		body := ""
 		for i := range 60 {
-			body += "<p>" + letters(i)
+			body += "<p>" + spelled(i)
 		}
-		h.visit(fmt.Sprintf("http://h.example/%s/#", letters(n)), body)
+		h.visit(fmt.Sprintf("http://h.example/%s/#", spelled(n)), body)
 	}
 	if _, trap := h.Judge("http://h.example/m/77"); !trap {
 		t.Error("the trap is forgotten")
@@ -272,7 +310,7 @@ func FuzzState(f *testing.F) {
 	var h Host
 	for page := range 60 {
 		h.visit(monthly, "same", "http://h.example/m/1")
-		h.visit(daily, letters(page))
+		h.visit(daily, spelled(page))
 	}
 	stored, _ := h.AppendBinary(nil)
 	f.Add(stored)
@@ -307,7 +345,7 @@ func FuzzRead(f *testing.F) {
 func BenchmarkPage(b *testing.B) {
 	var body strings.Builder
 	for n := range 120 {
-		fmt.Fprintf(&body, "<p class=\"text\"><a href=\"/page/%d\">%s</a> and %d more words are here, so that it looks like %s.</p>\n", n, letters(n), n, letters(n*77))
+		fmt.Fprintf(&body, "<p class=\"text\"><a href=\"/page/%d\">%s</a> and %d more words are here, so that it looks like %s.</p>\n", n, spelled(n), n, spelled(n*77))
 	}
 	page, url := []byte(body.String()), "http://www.example.org/archive/2026/05/17/an-article-about-something.html"
 	var h Host

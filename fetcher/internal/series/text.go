@@ -72,22 +72,21 @@ func (t *Text) Read(body []byte) {
 }
 
 // piece returns a hash of the letters of a text, and their number. It adds the numbers of the text.
-func (t *Text) piece(text []byte) (sum uint64, letters int) {
+func (t *Text) piece(text []byte) (sum uint64, length int) {
 	sum = offset
 	begin, decimals := len(t.numbers), 0
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case isLetter(c):
-			end := i + 1
-			for end < len(text) && isLetter(text[end]) {
-				end++
+			end, before := i, sum
+			for ; end < len(text) && isLetter(text[end]); end++ {
+				sum = (sum ^ uint64(text[end]|0x20)) * prime
 			}
-			if word := text[i:end]; !isMonth(word) {
-				for _, c := range word {
-					sum = (sum ^ uint64(c|0x20)) * prime
-				}
+			if isMonth(text[i:end]) {
+				sum = before
+			} else {
 				sum = (sum ^ ' ') * prime
-				letters += len(word)
+				length += end - i
 			}
 			i = end
 		case isDigit(c):
@@ -105,10 +104,10 @@ func (t *Text) piece(text []byte) (sum uint64, letters int) {
 			i++
 		}
 	}
-	if letters > 0 { // such as "Item 4711"
+	if length > 0 { // such as "Item 4711"
 		t.numbers = t.numbers[:begin+decimals]
 	}
-	return sum, letters
+	return sum, length
 }
 
 // number reads the number at text[i]. Its id is 0 unless it is a decimal fraction or an integer from 100 on,
@@ -261,7 +260,14 @@ func isHexLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'f' }
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // isLetter reports whether c is a letter, or a part of a character outside ASCII.
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80 }
+func isLetter(c byte) bool { return letters[c] }
+
+var letters = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
+	}
+	return is
+}()
 
 // FNV-1a.
 const (
@@ -300,19 +306,21 @@ var months = func() map[string]bool {
 		janeiro fevereiro março marco maio junho julho setembro outubro novembro dezembro
 		januari februari maart mei augustus`) {
 		all[name] = true
-		begins[at(name[0], name[1])] = true
+		begins[at(name)] = true
 	}
 	return all
 }()
 
-// begins has the first two letters of the names of months; see at.
-var begins [1 << 10]bool
+// begins has the first three letters of the names of months; see at.
+var begins [1 << 15]bool
 
-func at(a, b byte) int { return int(a&31)<<5 | int(b&31) }
+func at[T string | []byte](word T) int {
+	return int(word[0]&31)<<10 | int(word[1]&31)<<5 | int(word[2]&31)
+}
 
 // isMonth reports whether a word is the name of a month.
 func isMonth(word []byte) bool {
-	if len(word) < 3 || len(word) > 10 || !begins[at(word[0], word[1])] {
+	if len(word) < 3 || len(word) > 10 || !begins[at(word)] {
 		return false
 	}
 	var lower [10]byte

@@ -57,6 +57,9 @@ func crawl(t *testing.T, web *testweb.Web, keep func(*series.Host) *series.Host)
 		if !numbered || answer.Code != 200 {
 			continue
 		}
+		if host.Skips(pattern, url.String()) {
+			continue
+		}
 		var text series.Text
 		if text.Read(answer.Body.Bytes()); !host.Text(pattern, &text) {
 			host.Links(pattern, added)
