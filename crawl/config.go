@@ -11,6 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // Location says where a crawl is stored.
@@ -99,6 +100,10 @@ type Config struct {
 	Resume func(*Result) (command string, notes []string)
 	// Scarce has the same meaning as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
+
+	// Gate keeps the delays of hosts that several crawls of this process request: they share it. It knows hosts by their
+	// keys, so these crawls must have the same Settings.HostKey. nil means that this crawl runs alone.
+	Gate *politeness.Gate
 
 	// Events is optional. If it is set, Run also delivers the events of this process's
 	// pages to Events.Sink. Events.Name names the relay that does this; empty means "default".

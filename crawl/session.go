@@ -76,7 +76,7 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		unconfirmed = ses.confirmed.opening
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		Unconfirmed: unconfirmed,
+		Unconfirmed: unconfirmed, Pass: p.Gate.Join(),
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.
 		SeedOrigins: purpose == engine.ToSteer,

@@ -29,6 +29,7 @@ type retryQuestion struct {
 
 var (
 	verbSeed    = control.Steer("seed", (*session).seed)
+	verbSubmit  = control.Steer("submit", (*session).submit)
 	verbOffer   = control.Steer("offer", (*session).offer)
 	verbRetry   = control.Steer("retry", (*session).retry)
 	verbRecheck = control.Steer("recheck", (*session).recheck)
@@ -81,7 +82,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
+		verbSeed, verbSubmit, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
 		verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {

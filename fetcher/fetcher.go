@@ -15,7 +15,7 @@
 //	 2  Lease           frontier/frontier.go  a host that is due
 //	 3  step            fetcher/hold.go       the host answers and is not blocked; no URL that kills workers
 //	 4  access          fetcher/robots.go     robots.txt; if it is unknown, it is requested
-//	 5  turn            fetcher/turn.go       the host's delay and back-off; a lease that lasts
+//	 5  turn            fetcher/turn.go       the host's delay, also since other crawls, and back-off; a lease that lasts
 //	 6  takeListing     fetcher/sitemaps.go   one sitemap of the host at a time
 //	 7  takePage        fetcher/pages.go      pages left, beside those that visits under way may become
 //	 8  begin           fetcher/turn.go       visits of the host that are not completed
@@ -53,6 +53,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
@@ -81,6 +82,9 @@ type Config struct {
 	// a short time ago. Otherwise it returns a channel that is closed when they may start. It is called before each
 	// request, and must be quick. nil means that requests may always start.
 	Unconfirmed func() <-chan struct{}
+	// Pass keeps the delays of hosts that other workers of this process request, too. Each worker has a Pass of its own,
+	// from one Gate. nil means that there is no other worker.
+	Pass *politeness.Pass
 	// Exact choose the exact URLs, which are never dropped by a false positive of the filter.
 	// nil means the seeds.
 	Exact *ExactRules
@@ -291,7 +295,7 @@ func New(config Config) (*Crawl, error) {
 		memory:   config.budget(),
 		backlog:  newBacklog(config.Memory),
 		ruleBook: newRuleBook(config.Memory),
-		roster:   newRoster(),
+		roster:   newRoster(config.Pass),
 		pages:    newPages(),
 		slots:    newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers:  make(chan struct{}, runtime.GOMAXPROCS(0)),

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // A roster records when the hosts of this worker are due. A robots.txt may redirect to
@@ -13,6 +15,7 @@ import (
 //
 // The lock of the roster must be taken before the lock of a holding.
 type roster struct {
+	pass *politeness.Pass // nil means that no other worker of the process shares hosts
 	mu   sync.Mutex
 	held map[string]*holding
 	due  times // when hosts that this worker has not leased become due, if in the future
@@ -24,8 +27,8 @@ type roster struct {
 	resting times
 }
 
-func newRoster() roster {
-	return roster{held: make(map[string]*holding), due: newTimes(), writable: newTimes(), resting: newTimes()}
+func newRoster(pass *politeness.Pass) roster {
+	return roster{pass: pass, held: make(map[string]*holding), due: newTimes(), writable: newTimes(), resting: newTimes()}
 }
 
 // times holds one time for each host. Times in the past are removed now and then.
@@ -112,12 +115,14 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 	if h := r.held[host]; h != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if wait = h.dueIn(now); wait == 0 && take {
+		own := h.ownDue(now)
+		if wait = max(own, r.pass.Start(host, h.host.Delay(), own, now, take && own == 0)); wait == 0 && take {
 			h.host.Start(now)
 		}
 		return wait
 	}
-	if wait = max(0, r.due.byHost[host].Sub(now)); wait == 0 && take {
+	own := max(0, r.due.byHost[host].Sub(now))
+	if wait = max(own, r.pass.Start(host, delay, own, now, take && own == 0)); wait == 0 && take {
 		r.delay(host, now, now.Add(delay))
 	}
 	return wait
@@ -137,6 +142,7 @@ func (r *roster) reserve(host string, delay time.Duration) (at time.Time) {
 	if next := r.writable.byHost[host]; next.After(now) {
 		at = next
 	}
+	at = r.pass.Reserve(host, delay, at)
 	next := at.Add(delay)
 	r.writable.set(host, next, now)
 	if next.After(r.due.byHost[host]) {

@@ -46,7 +46,7 @@ func TestPermitInBackoff(t *testing.T) {
 func TestRosterReserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 2 * time.Second
-		r, begun := newRoster(), time.Now()
+		r, begun := newRoster(nil), time.Now()
 		reserve := func(want time.Duration) {
 			t.Helper()
 			if got := r.reserve("a.test", delay).Sub(begun); got != want {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -238,82 +236,6 @@ func (l *linkSet) addRedirect(from, target canon.URL) {
 		return
 	}
 	l.push(target, frontier.PrioritySeed)
-}
-
-// SeedAnswer is the answer to one seed.
-type SeedAnswer struct {
-	Raw     string // as given
-	URL     string // canonical; empty if it has no canonical form
-	Verdict frontier.Verdict
-	Err     error // why it has no canonical form, or why its port is refused
-}
-
-// Seeds offers seeds, adds their hosts to the scope, and returns one answer for each seed,
-// in the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
-// Run runs.
-func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
-	p := c.cfg.Policy()
-	answers := make([]SeedAnswer, len(raw))
-	var offers []frontier.Offer
-	var at []int
-	var keys []string
-	hosts := map[string]bool{}
-	for i, seed := range raw {
-		answer := &answers[i]
-		answer.Raw = seed
-		url, err := c.cfg.Canon.ParseSeed(seed)
-		reason := reasonOf(err)
-		if err == nil {
-			answer.URL, reason = url.String(), frontier.ReasonPort
-			err = c.cfg.Client.CheckPort(url.Port())
-		}
-		if err != nil {
-			answer.Err, answer.Verdict = err, frontier.Verdict{Answer: frontier.Refused, Reason: reason}
-			continue
-		}
-		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
-		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
-		if rule := p.DropRule(&offer, c.cfg.Exact.Name); rule != nil {
-			answer.Err = fmt.Errorf("version %d of the policy drops it: %s", p.Version, rule)
-			answer.Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonDropRule}
-			continue
-		}
-		keys = append(keys, canon.Keys(p.Rules.Scope, url)...)
-		if p.SeedsUnlimited {
-			keys = append(keys, frontier.SeedHost(c.cfg.Canon.HostKey(url)))
-		}
-		if c.cfg.SeedOrigins || c.cfg.sendsPrivate() {
-			keys = append(keys, originKeys(url)...)
-		}
-		hosts[url.Host()] = true
-		at = append(at, i)
-		offers = append(offers, offer)
-	}
-	if len(offers) == 0 {
-		return answers, nil
-	}
-	if len(keys) > 0 {
-		if err := c.cfg.Scope.Admit(ctx, keys); err != nil {
-			return nil, fmt.Errorf("open the scope of seeds: %w", err)
-		}
-	}
-	if p.Rules.BoundsHosts() {
-		if err := c.reserveSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
-			return nil, fmt.Errorf("add the hosts of seeds to those of their domains: %w", err)
-		}
-	}
-	verdicts, err := c.cfg.Store.Add(ctx, offers)
-	if err != nil {
-		return nil, fmt.Errorf("add seeds: %w", err)
-	}
-	for j, i := range at {
-		answers[i].Verdict = verdicts[j]
-		if verdicts[j].Reason == frontier.ReasonHostLimit {
-			c.tally.count(c.tally.hosts.Full, offers[j].Host, 1)
-		}
-	}
-	c.Wake()
-	return answers, nil
 }
 
 // ErrNotOffered reports a link that the rules of the crawl refuse.

@@ -121,18 +121,23 @@ func (h *holding) turn(patience time.Duration) turn {
 		defer h.mu.Unlock()
 		now := time.Now()
 		h.obey()
-		wait := h.dueIn(now)
+		own, delay := h.ownDue(now), h.host.Delay()
 		switch {
 		case h.lost, h.failure != nil, h.deadline.Sub(now) < lastSecond:
 			return 0, errStop
 		case h.host.Dead():
 			return 0, errDead
-		case h.host.BackoffUntil().After(now), wait > patience && wait > h.lease.TTL/2:
+		case h.host.BackoffUntil().After(now):
+			return 0, errStop
+		}
+		wait := max(own, h.cfg.Pass.Start(h.lease.Host, delay, own, now, start && own == 0))
+		switch {
+		case wait > patience && wait > h.lease.TTL/2:
 			return 0, errStop
 		case wait == 0 && start:
 			h.host.Start(now)
 		case wait > 0:
-			h.tally.delay.Store(int64(h.host.Delay()))
+			h.tally.delay.Store(int64(delay))
 		}
 		return wait, nil
 	}
@@ -167,6 +172,7 @@ func (h *holding) reserve(delay time.Duration) (at time.Time) {
 	if next := h.written.Add(delay); next.After(at) {
 		at = next
 	}
+	at = h.cfg.Pass.Reserve(h.lease.Host, max(delay, h.host.Delay()), at)
 	h.written = at
 	h.host.Start(at)
 	return at
@@ -181,6 +187,11 @@ func (h *holding) delay() time.Duration {
 
 // dueIn returns how long the host must still wait. The caller must hold mu.
 func (h *holding) dueIn(now time.Time) time.Duration {
+	return max(h.ownDue(now), h.cfg.Pass.Wait(h.lease.Host, h.host.Delay(), now))
+}
+
+// ownDue returns how long the host must still wait because of this worker's own requests. The caller must hold mu.
+func (h *holding) ownDue(now time.Time) time.Duration {
 	return max(h.host.Due(now), h.notBefore.Sub(now), 0)
 }
 

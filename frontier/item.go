@@ -18,14 +18,20 @@ type Offer struct {
 	Class    Class
 	Referrer Referrer      // names the page that has the link; zero for a seed
 	Delay    time.Duration // the item is not leased before now + Delay
+	// Submission is what the client calls the submission that has the seed; empty means none. Its links do not have it. At
+	// most MaxSubmission bytes.
+	Submission string
 }
+
+// MaxSubmission is the length of the longest Offer.Submission, in bytes.
+const MaxSubmission = 255
 
 // Item returns the item that a store queues for the offer, in round 0. print is the fingerprint
 // of the item. The item has no attempts and no deliveries.
 func (o *Offer) Item(print bloomstore.Fingerprint) Item {
 	return Item{
 		URL: o.URL, Fingerprint: print, Host: o.Host, Depth: o.Depth, Hops: o.Hops,
-		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer,
+		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer, Submission: o.Submission,
 	}
 }
 
@@ -43,13 +49,14 @@ type Item struct {
 	Attempts    uint8    // requests that failed, in this round
 	Deliveries  uint8    // expired leases during which it might have been requested; see MaxDeliveries
 	Round       uint32   // 0 at first; Control.Retry and a later Added begin a later round
+	Submission  string   // of the offer
 }
 
 // Offer returns an offer of the item's URL, without a delay.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
-		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer,
+		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer, Submission: it.Submission,
 	}
 }
 

@@ -23,7 +23,7 @@ func TestAnswerWords(t *testing.T) {
 func TestItemOfOffer(t *testing.T) {
 	offer := Offer{
 		URL: "http://a.test/", Host: "a.test", Depth: 1, Hops: 2, Priority: PriorityAsset, Class: Exact,
-		Referrer: Referrer{3}, Delay: time.Second,
+		Referrer: Referrer{3}, Delay: time.Second, Submission: "k",
 	}
 	print := bloomstore.Fingerprint{5}
 	item := offer.Item(print)

@@ -227,11 +227,11 @@ var (
 		},
 	}
 	otherVersion = misfortune{
-		name: "directory of another version", code: 1, says: []string{`crawl\.json has format 7, this program reads format 2`},
+		name: "directory of another version", code: 1, says: []string{`crawl\.json has format 7, this program reads format 3`},
 		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("crawl.json"), func(card []byte) []byte {
-				return bytes.Replace(card, []byte(`"format": 2`), []byte(`"format": 7`), 1)
+				return bytes.Replace(card, []byte(`"format": 3`), []byte(`"format": 7`), 1)
 			})
 		},
 	}

@@ -34,7 +34,7 @@ var Codes = map[string]error{
 	"unavailable": frontier.ErrUnavailable, "full": frontier.ErrFull, "filter_lost": frontier.ErrFilterLost, "locked": frontier.ErrLocked,
 	"lease_lost": frontier.ErrLeaseLost, "closed": frontier.ErrClosed, "settings": frontier.ErrParamsMismatch, "no_crawl": engine.ErrNoCrawl,
 	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "not_run": ErrNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
-	"robots": ErrRobots, "refused": ErrRefused, "conflict": ErrConflict, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
+	"robots": ErrRobots, "refused": ErrRefused, "conflict": ErrConflict, "other_payload": frontier.ErrOtherPayload, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
 	"no_file": fs.ErrNotExist, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }
 

@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -65,12 +66,17 @@ var addCases = []testCase{
 			URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
 			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
 		}
-		c.add(want.Offer())
-		listed := c.list(frontier.Queued, "")[want.URL]
-		got := c.lease().Items[0]
-		c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),
-			"the item is handed out with fingerprint %x, listed with %x", got.Fingerprint, listed.Fingerprint)
-		want.Fingerprint = got.Fingerprint
-		c.Require(got == want, "handed out %+v, want %+v", got, want)
+		for _, submission := range []string{"", "k", strings.Repeat("k", frontier.MaxSubmission)} {
+			want.URL, want.Submission = want.URL+"x", submission
+			c.add(want.Offer())
+			listed := c.list(frontier.Queued, "")[want.URL]
+			l := c.lease()
+			got := l.Items[0]
+			c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),
+				"the item is handed out with fingerprint %x, listed with %x", got.Fingerprint, listed.Fingerprint)
+			want.Fingerprint = got.Fingerprint
+			c.Require(got == want, "handed out %+v, want %+v", got, want)
+			c.endAfter(l, finished(got))
+		}
 	}},
 }

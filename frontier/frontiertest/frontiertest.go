@@ -15,6 +15,7 @@ import (
 // Crawl is a whole frontier, as the suite tests it.
 type Crawl interface {
 	frontier.Store
+	frontier.Submitter
 	frontier.Scope
 	frontier.Quota
 	frontier.Inspector
@@ -70,6 +71,11 @@ type testCase = suite.Case[Options, *driver]
 // empty crawl, which open closes with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	suite.Run(t, allCases(), driving(open))
+}
+
+// RunSubmissions tests that calls of frontier.Submitter can be repeated.
+func RunSubmissions(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
+	suite.Run(t, submitCases, driving(open))
 }
 
 func allCases() []testCase {

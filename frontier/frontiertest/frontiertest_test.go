@@ -28,6 +28,7 @@ func openMemory(opt Options) *Memory {
 
 func TestMemoryPassesSuite(t *testing.T) {
 	Run(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
+	RunSubmissions(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
 }
 
 func openPagesOnly(_ *testing.T, opt Options) Crawl {

@@ -60,6 +60,9 @@ type Memory struct {
 	groups   map[string]map[string]bool        // keys of quota groups
 	seq      uint64                            // of the last entry
 	top      uint32                            // the latest round of an entry
+
+	submitting sync.Mutex // held during a call of Submit or RetryOnce; guards notes
+	notes      map[[32]byte]*note
 }
 
 var _ exact.Queue = (*Memory)(nil)
@@ -111,6 +114,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		leases:   map[frontier.LeaseID]*lease{},
 		admitted: map[string]bool{},
 		groups:   map[string]map[string]bool{},
+		notes:    map[[32]byte]*note{},
 	}
 }
 

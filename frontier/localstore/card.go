@@ -20,7 +20,7 @@ import (
 )
 
 // Format is the version of the directory's layout.
-const Format = 2
+const Format = 3
 
 // cardFile holds the settings that were fixed when the crawl was created. It is written
 // once.

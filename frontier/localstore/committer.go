@@ -44,6 +44,7 @@ type group struct {
 	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
 	sizes    map[string]uint64               // number of keys in the quota groups that changed
 	reserved map[string]bool                 // keys added to quota groups
+	notes    map[[32]byte][]byte             // notes that this group wrote
 	records  bool                            // a record was written to the output
 	unsynced bool                            // the last batch was applied, but not synced
 	synced   bool                            // a batch was synced to disk
@@ -62,6 +63,7 @@ func (s *Store) newGroup() *group {
 		retried:  make(map[uint64]bool),
 		sizes:    make(map[string]uint64),
 		reserved: make(map[string]bool),
+		notes:    make(map[[32]byte][]byte),
 	}
 }
 
@@ -188,8 +190,8 @@ func (g *group) checkPresent() error {
 	return nil
 }
 
-// turnClock ends expired leases, and queues delayed items that are due. After a change of the policy it looks at what is
-// parked.
+// turnClock ends expired leases, queues delayed items that are due, and removes notes whose time is over. After a change of
+// the policy it looks at what is parked.
 func (g *group) turnClock() error {
 	if g.mode == readOnly {
 		return nil
@@ -199,6 +201,11 @@ func (g *group) turnClock() error {
 	}
 	if g.nextDelayed <= g.now {
 		if err := g.mature(); err != nil {
+			return err
+		}
+	}
+	if g.nextNoteEnd <= g.now {
+		if err := g.sweepNotes(); err != nil {
 			return err
 		}
 	}

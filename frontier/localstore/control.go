@@ -24,28 +24,44 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 // maxRetry bounds the failed items that one group queues again.
 const maxRetry = 1000
 
+// retryProgress is how far a Retry is.
+type retryProgress struct {
+	Next  []byte `json:"next,omitempty"` // key of the row with which the next step begins; nil means that no rows are left
+	Last  uint64 `json:"last"`           // items that failed later are not queued again
+	Total int    `json:"total"`          // how many items were queued again
+}
+
+// firstFailed returns the lowest key of the failed items that of can select.
+func (s *Store) firstFailed(of *frontier.Failures) []byte {
+	lower, _ := hostRange(tableFailed, of.Host)
+	return lower
+}
+
 // Retry implements frontier.Control.
 func (s *Store) Retry(ctx context.Context, of frontier.Failures) (int, error) {
-	total := 0
-	lower, upper := hostRange(tableFailed, of.Host)
-	last := uint64(0) // items that fail from now on are not queued again
-	for {
-		n := 0
-		err := s.submit(ctx, &op{change: func(g *group) (err error) {
-			if last == 0 {
-				last = g.meta.Seq
-			}
-			n, lower, err = g.retry(&of, lower, upper, last)
-			return err
-		}})
+	progress := retryProgress{Next: s.firstFailed(&of)}
+	for progress.Next != nil {
+		step := progress // a call that ctx has ended can change it later
+		err := s.submit(ctx, &op{change: func(g *group) error { return g.retryStep(&of, &step) }})
 		if err != nil {
-			return total, err
+			return progress.Total, err
 		}
 		crash.Point("requeued")
-		if total += n; lower == nil {
-			return total, nil
-		}
+		progress = step
 	}
+	return progress.Total, nil
+}
+
+// retryStep does the next step of a retry.
+func (g *group) retryStep(of *frontier.Failures, p *retryProgress) error {
+	if p.Last == 0 {
+		p.Last = g.meta.Seq
+	}
+	_, upper := hostRange(tableFailed, of.Host)
+	n, next, err := g.retry(of, p.Next, upper, p.Last)
+	p.Next = next
+	p.Total += n
+	return err
 }
 
 // retry queues the selected failed items between two keys again. It reads at most maxRetry rows.

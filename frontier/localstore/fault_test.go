@@ -215,9 +215,9 @@ var refusals = map[string]struct {
 	"later format": {func(dir string, _ *Config) error {
 		name := filepath.Join(dir, cardFile)
 		card, err := os.ReadFile(name)
-		later := strings.Replace(string(card), `"format": 2`, `"format": 3`, 1)
+		later := strings.Replace(string(card), `"format": 3`, `"format": 4`, 1)
 		return errors.Join(err, os.WriteFile(name, []byte(later), 0o644))
-	}, frontier.ErrParamsMismatch, []string{cardFile, "format 3", "format 2"}},
+	}, frontier.ErrParamsMismatch, []string{cardFile, "format 4", "format 3"}},
 	"binary card": {func(dir string, _ *Config) error {
 		return os.WriteFile(filepath.Join(dir, cardFile), []byte{0, 1, 2}, 0o644)
 	}, nil, []string{cardFile}},

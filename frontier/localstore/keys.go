@@ -25,6 +25,8 @@ const (
 	tableQuota   = 'g' // group -> number of its keys, uvarint; group, 0, key -> nothing
 	tableShadow  = 'y' // fingerprint -> nothing: the shadow sample
 	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
+	tableNote    = 'n' // id of a chunk -> note: see noteHeader
+	tableNoteEnd = 'p' // end µs, id of a chunk -> nothing: when a note is removed
 )
 
 var metaKey = []byte{tableMeta}

@@ -148,6 +148,8 @@ type state struct {
 	delayedFloor int64 // the same for tableDelayed
 	nextDelayed  int64 // no delayed item is due earlier
 	nextExpiry   int64 // no lease expires earlier
+	nextNoteEnd  int64 // no note ends earlier
+	notesFloor   int64 // as dueFloor, for tableNoteEnd
 	presentUntil int64 // time of the next check that the directory exists
 	journaled    int   // adds in the journal
 	unparking    unparking

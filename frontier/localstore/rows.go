@@ -65,6 +65,10 @@ const (
 	maxClass   = 1<<4 - 1
 )
 
+// entrySubmission is a bit of the depth in an entry, above those of the depth itself. It says that a byte with the
+// length of the submission and the submission come behind the referrer.
+const entrySubmission = 1 << 16
+
 // appendEntry encodes an item of a queue. It leaves out the fingerprint and the host key. If
 // the URL begins with the scheme and the host key, it also leaves out this part of the URL.
 func appendEntry(b []byte, it *frontier.Item) []byte {
@@ -83,9 +87,16 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 		rest = it.URL
 	}
 	b = append(b, flags, it.Hops, it.Attempts, it.Deliveries)
-	b = binary.AppendUvarint(b, uint64(it.Depth))
+	depth := uint64(it.Depth)
+	if it.Submission != "" {
+		depth |= entrySubmission
+	}
+	b = binary.AppendUvarint(b, depth)
 	b = binary.AppendUvarint(b, uint64(it.Round))
 	b = append(b, it.Referrer[:]...)
+	if it.Submission != "" {
+		b = append(append(b, byte(len(it.Submission))), it.Submission...)
+	}
 	return append(b, rest...)
 }
 
@@ -96,9 +107,13 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	it := frontier.Item{
 		Host: host, Hops: r.byte(), Attempts: r.byte(), Deliveries: r.byte(),
 		Priority: frontier.Priority(flags >> 2 & 3), Class: frontier.Class(flags >> 4),
-		Depth: uint16(r.uvarint(math.MaxUint16)), Round: uint32(r.uvarint(math.MaxUint32)),
 	}
+	depth := r.uvarint(math.MaxUint16 | entrySubmission)
+	it.Depth, it.Round = uint16(depth), uint32(r.uvarint(math.MaxUint32))
 	copy(it.Referrer[:], r.take(uint64(len(it.Referrer))))
+	if depth&entrySubmission != 0 {
+		it.Submission = string(r.take(uint64(r.byte())))
+	}
 	if r.damaged || it.Priority >= frontier.Priorities {
 		return it, errRow
 	}

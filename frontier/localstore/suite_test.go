@@ -106,9 +106,11 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 
 func TestSuiteInMemory(t *testing.T) {
 	t.Parallel()
-	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-		return openSuite(t, vfs.NewMem(), "crawl", opt)
-	})
+	for _, run := range []func(*testing.T, func(*testing.T, frontiertest.Options) frontiertest.Crawl){frontiertest.Run, frontiertest.RunSubmissions} {
+		run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+			return openSuite(t, vfs.NewMem(), "crawl", opt)
+		})
+	}
 }
 
 func TestSuiteOnDisk(t *testing.T) {

@@ -20,11 +20,12 @@ var errEntry = errors.New("redisstore: damaged queue entry")
 //	byte 0        flags, below
 //	byte 1        attempts
 //	byte 2        deliveries
-//	uvarint       depth
+//	uvarint       depth, plus entrySubmission
 //	byte          hops          with entryHops
 //	byte          class         with entryClass
 //	uvarint       round         with entryRound
 //	8 bytes       referrer      with entryReferrer
+//	byte, bytes   submission    with entrySubmission
 //	byte, bytes   authority     with entryAuthority: host and port of the URL, if they differ from the
 //	                            host key; length 0 means that the rest is the whole URL
 //	bytes         path and query
@@ -41,6 +42,17 @@ const (
 	entryReferrer  = 1 << 7
 )
 
+// entrySubmission is added to the depth of an item that has a submission.
+const entrySubmission = 1 << 16
+
+// entryDepth returns the depth in the entry of an item.
+func entryDepth(it *frontier.Item) uint64 {
+	if it.Submission == "" {
+		return uint64(it.Depth)
+	}
+	return uint64(it.Depth) | entrySubmission
+}
+
 // maxAuthority is the maximum length of a host and port that an entry stores separately.
 const maxAuthority = 255
 
@@ -55,7 +67,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	}
 	start := len(b)
 	b = append(b, 0, it.Attempts, it.Deliveries)
-	b = binary.AppendUvarint(b, uint64(it.Depth))
+	b = binary.AppendUvarint(b, entryDepth(it))
 	if set(entryHops, it.Hops > 0) {
 		b = append(b, it.Hops)
 	}
@@ -67,6 +79,9 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	}
 	if set(entryReferrer, it.Referrer != frontier.Referrer{}) {
 		b = append(b, it.Referrer[:]...)
+	}
+	if it.Submission != "" {
+		b = append(append(b, byte(len(it.Submission))), it.Submission...)
 	}
 	https, authority, path := splitURL(it.URL)
 	set(entryHTTPS, https)
@@ -80,7 +95,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 
 // roundOffset returns the offset of the round in an item's entry.
 func roundOffset(it *frontier.Item) int {
-	offset := 3 + (bits.Len16(it.Depth|1)+6)/7
+	offset := 3 + (bits.Len64(entryDepth(it)|1)+6)/7
 	if it.Hops > 0 {
 		offset++
 	}
@@ -114,7 +129,8 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 	flags := r.byte()
 	it := frontier.Item{Host: host, Priority: frontier.Priority(flags & entryPriority >> 1)}
 	it.Attempts, it.Deliveries = r.byte(), r.byte()
-	it.Depth = uint16(r.uvarint(math.MaxUint16))
+	depth := r.uvarint(math.MaxUint16 | entrySubmission)
+	it.Depth = uint16(depth)
 	if flags&entryHops != 0 {
 		it.Hops = r.byte()
 	}
@@ -126,6 +142,9 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 	}
 	if flags&entryReferrer != 0 {
 		copy(it.Referrer[:], r.bytes(len(it.Referrer)))
+	}
+	if depth&entrySubmission != 0 {
+		it.Submission = r.bytes(int(r.byte()))
 	}
 	authority, whole := host, false
 	if flags&entryAuthority != 0 {

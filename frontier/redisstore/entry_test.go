@@ -54,6 +54,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	full := checkEntry(t, frontier.Item{
 		URL: "http://a.test/", Host: "a.test", Depth: 65535, Hops: 255, Priority: frontier.PriorityAsset, Class: 255,
 		Attempts: 255, Deliveries: 254, Round: 1<<32 - 1, Referrer: frontier.Referrer{1},
+		Submission: strings.Repeat("s", frontier.MaxSubmission),
 	})
 	if full[1] != 255 || full[2] != 254 {
 		t.Errorf("attempts and deliveries are %d and %d, want bytes 1 and 2 to be 255 and 254", full[1], full[2])

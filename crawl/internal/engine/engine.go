@@ -146,6 +146,7 @@ type Engine struct {
 // Queue is what a worker needs.
 type Queue interface {
 	frontier.Store
+	frontier.Submitter
 	frontier.Control
 	frontier.Scope
 	frontier.Quota
