@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/botauth"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -28,6 +29,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
@@ -307,6 +309,11 @@ func (p *Plan) parseCanon() (err error) {
 	return err
 }
 
+// Agent returns the User-Agent header of requests, and the name in it that robots.txt uses.
+func (p *Plan) Agent() (header, token string) {
+	return p.userAgent(), robots.ProductToken(p.userAgent())
+}
+
 // userAgent returns the User-Agent header of the client.
 func (p *Plan) userAgent() string { return agentOf(&p.Settings) }
 
@@ -330,7 +337,7 @@ func (p *Plan) newClient() (err error) {
 		AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, AllowPorts: s.AllowPorts, ConnectTo: connectTo(s.ConnectTo), DNS: s.DNS,
 		Proxy: s.Proxy, ProxyAbsolute: s.ProxyHTTP == "absolute" && s.Proxy != "",
 		MaxIdleConns: p.keptConnections(), MaxIdleConnsPerHost: max(s.HostConcurrency, mostConcurrency(s.Hosts), 2),
-		Capture: s.Save != "none", Wrap: p.WrapTransport,
+		Bind: s.Bind, Capture: s.Save != "none", Wrap: p.WrapTransport,
 	}
 	if c.Headers == nil {
 		c.Headers = make(http.Header)
@@ -342,6 +349,14 @@ func (p *Plan) newClient() (err error) {
 	}
 	if c.ProxyAbsolute && !strings.HasPrefix(strings.ToLower(s.Proxy), "http") {
 		return &settings.Error{Name: "proxy-http", Err: errors.New("it is absolute, which is for an http or https proxy, not for socks5")}
+	}
+	if (s.Sign == "") != (s.SignatureAgent == "") && p.New() && !p.Anyway {
+		return &settings.Error{Name: "sign", Err: errors.New("--sign and --signature-agent need each other")}
+	}
+	if s.Sign != "" && s.SignatureAgent != "" {
+		if c.Signer, err = botauth.NewSigner(s.Sign, s.SignatureAgent, s.SignReuse); err != nil {
+			return &settings.Error{Name: "sign", Err: err}
+		}
 	}
 	if p.client, err = get.New(c); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/fetcher/botauth"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -37,6 +38,15 @@ func setEvery(t *testing.T, c *Config) {
 	s.Headers, s.Types, s.Timeout, s.HeaderTimeout = http.Header{"Accept-Language": {"de"}}, []string{"*"}, 5*time.Second, 4*time.Second
 	s.MinRate, s.MaxBody = 0, 1<<20
 	s.ProxyHTTP = "absolute"
+	s.Bind = []netip.Addr{netip.MustParseAddr("127.0.0.98")}
+	s.Sign, s.SignatureAgent, s.SignReuse = filepath.Join(t.TempDir(), "machine.key"), "https://bot.test", time.Minute
+	keys, err := botauth.New(time.Now())
+	if err == nil {
+		err = keys.Write(s.Sign)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.ConnectTo, s.AllowPrivate, s.Proxy, s.DNS = []string{"*.machine.test=127.0.0.1:8080"}, true, "http://proxy.machine.test:3128", "127.0.0.99"
 	s.AllowNet, s.AllowPorts, s.InsecureHosts = []netip.Prefix{netip.MustParsePrefix("10.99.0.0/16")}, []uint16{6379}, []string{"*.insecure.machine.test"}
 	if c.Redis == nil {
@@ -44,7 +54,7 @@ func setEvery(t *testing.T, c *Config) {
 	}
 }
 
-var machineTexts = []string{"machine", "127.0.0.99", "10.99.0.0", "6379"}
+var machineTexts = []string{"machine", "127.0.0.98", "127.0.0.99", "10.99.0.0", "6379"}
 
 // openOnce opens a crawl and closes it again. It returns the settings with which the crawl was open.
 func openOnce(t *testing.T, c Config) (*Settings, []Override) {

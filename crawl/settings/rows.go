@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/bloomfrontier/crawler/fetcher/botauth"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -215,6 +216,16 @@ var rows = []*Row{
 		func(s *Settings) Value { return rootsFile{&s.CAFile} }},
 	{"insecure-host", "", Requests, "[]", Run, Here, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)",
 		func(s *Settings) Value { return texts(&s.InsecureHosts, checkInsecureHost) }},
+	{"bind", "", Requests, "[]", Run, Here, "make connections from the local `ADDRESS` (repeatable)",
+		func(s *Settings) Value { return parsed(&s.Bind, "an IP address, such as 192.0.2.7", netip.ParseAddr) }},
+	{"sign", "", Requests, "", Run, Here, "sign requests (Web Bot Auth) with the key in `FILE` of crawler key new; needs --signature-agent",
+		func(s *Settings) Value { return words(&s.Sign, true, "a file", func(string) error { return nil }) }},
+	{"signature-agent", "", Requests, "", Run, Later, "https `URL` under which sites find the public keys of --sign: an origin, or a directory of keys",
+		func(s *Settings) Value {
+			return words(&s.SignatureAgent, true, "an https URL, such as https://bot.example.org", botauth.CheckAgent)
+		}},
+	{"sign-reuse", "", Requests, "0s", Run, Later, "use a signature of --sign for all requests to an origin, for this time; 0 signs each request",
+		func(s *Settings) Value { return span(&s.SignReuse, 0, "a time, such as 60s, or 0") }},
 	{"save", "", Requests, "none", Run, Later, "`WHAT` to keep in DIR/warc, exactly as received: none, html (pages), or all answers; requests are HTTP/1.1 then",
 		func(s *Settings) Value { return oneOf(&s.Save, "none", "html", "all") }},
 

@@ -72,24 +72,28 @@ type Settings struct {
 	Pause           []string // URLs that wait, likewise, with only hosts and regular expressions
 
 	// How requests are made.
-	Timeout       time.Duration
-	Retries       int // 0 means none
-	MaxBody       int64
-	Types         []string
-	Headers       http.Header
-	Agent         string
-	Contact       string
-	ConnectTo     []string // PATTERN=ADDR[:PORT], as get.ParseConnectTo takes it
-	AllowPrivate  bool
-	HeaderTimeout time.Duration
-	MinRate       int64 // bytes per second
-	Proxy         string
-	ProxyHTTP     string // "tunnel" or "absolute": how Proxy gets http requests, if it is set
-	DNS           string
-	AllowNet      []netip.Prefix
-	AllowPorts    []uint16
-	CAFile        string
-	InsecureHosts []string
+	Timeout        time.Duration
+	Retries        int // 0 means none
+	MaxBody        int64
+	Types          []string
+	Headers        http.Header
+	Agent          string
+	Contact        string
+	ConnectTo      []string // PATTERN=ADDR[:PORT], as get.ParseConnectTo takes it
+	AllowPrivate   bool
+	HeaderTimeout  time.Duration
+	MinRate        int64 // bytes per second
+	Proxy          string
+	Bind           []netip.Addr  // local addresses of connections; nil means that the system chooses
+	Sign           string        // file of the keys that sign requests; empty means none
+	SignatureAgent string        // https URL of the public keys
+	SignReuse      time.Duration // how long a signature is used for an origin; 0 means for one request
+	ProxyHTTP      string        // "tunnel" or "absolute": how Proxy gets http requests, if it is set
+	DNS            string
+	AllowNet       []netip.Prefix
+	AllowPorts     []uint16
+	CAFile         string
+	InsecureHosts  []string
 
 	// What is kept.
 	RotateBytes int64

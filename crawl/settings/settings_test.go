@@ -74,7 +74,7 @@ func TestEveryFieldHasRow(t *testing.T) {
 
 // valueTexts are texts that are tried as the value of each setting: valid ones of each kind, and
 // those at the edges of what is valid.
-var valueTexts = []string{
+var valueTexts = []string{"https://bot.test",
 	"", "-", "x", "-1", "-2", "0", "1", "1.5", "007", "1e3", "10k", "1,000", "100001", "1e13", "1e16", "NaN", "inf", "0x10",
 	"1ns", "0s", "-1s", "90s", "1h", "2d", "512KiB", "1B", "1GB", "2PiB", "0.1%", "1 in 1000", "2", "1e-13", "absolute",
 	"on", "off", "true", "false", "yes", "auto", "none", "all", "host", "domain", "any", "obey", "ignore", "Obey", "jsonl", "postgres", "html",

@@ -1,7 +1,6 @@
 package get
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -62,17 +61,4 @@ func (d *dialer) toProxy(ctx context.Context, host string) (net.Conn, error) {
 		return nil, err
 	}
 	return &gated{Conn: conn, read: &d.read}, nil
-}
-
-// withoutProxyLogin returns a request as sent, without the header for the proxy, which holds a password.
-func withoutProxyLogin(request []byte) []byte {
-	start := bytes.Index(request, []byte("\r\n"+proxyAuthorization+": "))
-	if start < 0 {
-		return request
-	}
-	end := bytes.Index(request[start+2:], []byte("\r\n"))
-	if end < 0 {
-		return request[:start+2]
-	}
-	return append(request[:start], request[start+2+end:]...)
 }

@@ -194,6 +194,9 @@ func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
 		return frontier.Type, false
 	case errors.Is(r.Damage, ErrCoding):
 		return frontier.Coding, false
+	case r.SignAgain:
+		outcome, _ := OutcomeOf(r.Status)
+		return outcome, true
 	}
 	return OutcomeOf(r.Status)
 }

@@ -37,6 +37,15 @@ func HTMLTypes() []string { return []string{"text/html", typeXHTML} }
 
 const typeXHTML = "application/xhtml+xml"
 
+// Signer signs requests, as a botauth.Signer does. It is called by many goroutines at once.
+type Signer interface {
+	// Sign adds a signature to the header of a request. The authority has no default port, and the path no query.
+	Sign(header http.Header, method, authority, path string)
+	// Note reads the header of an answer that refuses a request. It reports whether the server asks for another
+	// signature, which the next request for the path will have.
+	Note(authority, path string, header http.Header) (again bool)
+}
+
 // Config configures a Client. The zero value works.
 type Config struct {
 	UserAgent string // its first token selects the rules of robots.txt; empty means "crawler"
@@ -82,6 +91,11 @@ type Config struct {
 	// Response.Wire has no Remote. It needs an http or https proxy.
 	ProxyAbsolute bool
 
+	// Bind are the local addresses from which connections are made, in turn, those of the family of the host's
+	// address; nil means that the system chooses. An address of a family without one is not connected to. With
+	// Proxy, which makes the connections to hosts, Bind has no effect.
+	Bind []netip.Addr
+
 	MaxIdleConns        int           // idle connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
@@ -90,6 +104,9 @@ type Config struct {
 	// With Capture, requests ask for no coding except gzip, which all readers of archives
 	// know.
 	Capture bool
+
+	// Signer, unless nil, signs each request, those for robots.txt and each redirect included, for its own authority.
+	Signer Signer
 
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy
 	// and Capture then have no effect.

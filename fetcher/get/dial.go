@@ -33,7 +33,9 @@ type dialer struct {
 	insecure []string // Config.InsecureHosts
 	timeout  time.Duration
 	guarded  net.Dialer
-	open     net.Dialer // for the proxy, and for addresses that rules name
+	open     net.Dialer   // for the proxy, and for addresses that rules name
+	bind     []netip.Addr // Config.Bind
+	bound    atomic.Uint32
 	read     atomic.Int64
 }
 
@@ -47,6 +49,7 @@ func newDialer(config Config) (*dialer, error) {
 		proxy:    proxy,
 		insecure: config.InsecureHosts,
 		timeout:  config.DialTimeout,
+		bind:     config.Bind,
 		open:     net.Dialer{KeepAlive: 30 * time.Second},
 	}
 	d.guarded = d.open
@@ -145,8 +148,29 @@ func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *
 		if d.proxy != nil {
 			return d.proxy.connect(ctx, &d.open, netip.AddrPortFrom(ip, port), plain)
 		}
-		return via.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
+		from, err := d.from(via, ip)
+		if err != nil {
+			return nil, err
+		}
+		return from.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
 	})
+}
+
+// from returns via with the local address for a connection to ip.
+func (d *dialer) from(via *net.Dialer, ip netip.Addr) (*net.Dialer, error) {
+	if len(d.bind) == 0 {
+		return via, nil
+	}
+	first := int(d.bound.Add(1) % uint32(len(d.bind)))
+	for i := range d.bind {
+		local := d.bind[(first+i)%len(d.bind)]
+		if local.Is4() == ip.Unmap().Is4() {
+			from := *via
+			from.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))
+			return &from, nil
+		}
+	}
+	return nil, fmt.Errorf("no address of Bind has the family of %s", ip)
 }
 
 // leastTry is the shortest time limit for an attempt to connect to one address.

@@ -1,10 +1,12 @@
 package get
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -71,7 +73,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	defer f.leaveGate()
 	defer f.headerCame() // stops the timer of a request that was not written
 	if c.config.Capture && !request.HeaderOnly {
-		f.capture = newCapture(c.maxCaptured(request))
+		f.capture = newCapture(c.maxCaptured(request), c.secrets(request))
 		defer f.capture.end()
 	}
 	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
@@ -119,6 +121,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 		begin = *sent
 	}
 	response := newResponse(answer)
+	if c.config.Signer != nil && asksSignature[answer.StatusCode] {
+		response.SignAgain = c.config.Signer.Note(authorityOf(hr.URL, hr.Host), pathOf(hr.URL), answer.Header)
+	}
 	response.Latency = time.Since(begin)
 	if request.HeaderOnly {
 		return response, nil
@@ -139,6 +144,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	}
 	return response, nil
 }
+
+// asksSignature has the statuses with which Accept-Signature asks for another signature.
+var asksSignature = map[int]bool{400: true, 401: true, 403: true, 429: true}
 
 // contextCause returns the cause with which ctx ended. If ctx has not ended, contextCause
 // returns err. The argument err is an error of net/http, which does not contain the cause.
@@ -264,6 +272,10 @@ func (c *Client) build(request Request) (*http.Request, error) {
 	if request.Head {
 		method = http.MethodHead
 	}
+	if c.config.Signer != nil {
+		header = maps.Clone(header)
+		c.config.Signer.Sign(header, method, authorityOf(u, host), pathOf(u))
+	}
 	hr := &http.Request{
 		Method: method,
 		URL:    u,
@@ -276,6 +288,22 @@ func (c *Client) build(request Request) (*http.Request, error) {
 		Proto:            "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	return hr, nil
+}
+
+// authorityOf returns the authority of a request as a signature covers it (RFC 9421, section 2.2.3). The host is that of
+// a Host header, or empty.
+func authorityOf(u *url.URL, host string) string {
+	port := ":80"
+	if u.Scheme == "https" {
+		port = ":443"
+	}
+	return strings.TrimSuffix(strings.ToLower(cmp.Or(host, u.Host)), port)
+}
+
+// pathOf returns the path of a request, as it is sent.
+func pathOf(u *url.URL) string {
+	path, _, _ := strings.Cut(cmp.Or(u.Opaque, u.EscapedPath()), "?")
+	return cmp.Or(strings.TrimPrefix(path, "//"+u.Host), "/")
 }
 
 // parseURL prepares raw for the request. A canonical URL is sent byte for byte: net/url

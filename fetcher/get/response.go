@@ -28,6 +28,7 @@ type Response struct {
 	WireBytes   int64         // of the body as received, compressed or not
 	RedirectTo  string        // the Location of a redirect, not resolved; in UTF-8
 	RetryAfter  time.Duration // 0 means none
+	SignAgain   bool          // the server asks for another signature, which the next request for the URL has; see Signer
 	Latency     time.Duration // from the request to the end of the answer's header
 	Duration    time.Duration // from the start, before connecting, to the end of the body
 	Wire        *Wire         // nil without Config.Capture; valid until Release

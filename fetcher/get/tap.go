@@ -59,7 +59,8 @@ func (t *tapped) Write(p []byte) (int, error) {
 // a goroutine of its own. Bytes that it reads after a call of give or end are not
 // captured.
 type capture struct {
-	limit int64 // of the received bytes
+	limit   int64    // of the received bytes
+	secrets []string // see Client.secrets
 
 	mu      sync.Mutex
 	tapped  bool       // there was a connection
@@ -75,7 +76,9 @@ func (c *Client) maxCaptured(request Request) int64 {
 	return c.config.MaxHeaderBytes + 2*maxPacked(c.maxBody(request))
 }
 
-func newCapture(limit int64) *capture { return &capture{limit: limit, answer: newBuffer()} }
+func newCapture(limit int64, secrets []string) *capture {
+	return &capture{limit: limit, secrets: secrets, answer: newBuffer()}
+}
 
 // begin drops the bytes of an earlier connection that failed.
 func (c *capture) begin(remote netip.Addr) {
@@ -115,8 +118,9 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, co
 		return // with Config.Transport there is no connection to capture
 	}
 	r.wire, c.answer = c.answer, nil
+	request, names := redact(c.request, c.secrets)
 	r.Wire = &Wire{
-		Request: withoutProxyLogin(c.request), Response: finalAnswer(r.wire.bytes, answer),
+		Request: request, Redacted: names, Response: finalAnswer(r.wire.bytes, answer),
 		Remote: c.remote, Started: started, Truncated: !complete || c.over, Cut: r.Cut != nil,
 	}
 }

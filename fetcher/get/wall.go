@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -62,7 +63,7 @@ var walls = []struct {
 
 	// RFC 9421, section 5.1, and https://datatracker.ietf.org/doc/draft-ietf-webbotauth-httpsig-protocol (2026-11-30).
 	// A server may send this header with each page.
-	{header: "Accept-Signature", value: regexp.MustCompile(`tag="web-bot-auth"`), status: []int{400, 401, 403, 429}, reason: Signature},
+	{header: "Accept-Signature", value: regexp.MustCompile(`tag="web-bot-auth"`), status: slices.Collect(maps.Keys(asksSignature)), reason: Signature},
 
 	// By status.
 
@@ -81,8 +82,12 @@ var walls = []struct {
 	{title: regexp.MustCompile(`^Access denied \| \S+ used Cloudflare to restrict access$`), status: []int{403}, reason: Challenge},
 }
 
-// Wall returns the wall from which the answer comes. A 401 that asks for a password is none.
+// Wall returns the wall from which the answer comes. A 401 that asks for a password is none, and neither is an answer
+// with SignAgain.
 func (r *Response) Wall() Wall {
+	if r.SignAgain {
+		return Wall{}
+	}
 	asksPassword := r.Status == http.StatusUnauthorized && r.Header.Get("Www-Authenticate") != ""
 	for i := range walls {
 		w := &walls[i]

@@ -11,7 +11,8 @@ import (
 // The body still has its transfer and content codings, because the WARC standard requires
 // the exact octets, and tools decode the body as Transfer-Encoding says.
 type Wire struct {
-	Request  []byte     // request line and headers as sent, without Proxy-Authorization
+	Request  []byte     // request line and headers as sent, except for Redacted, and without Proxy-Authorization
+	Redacted []string   // the sorted names of headers whose value in Request is "redacted" because it is a secret
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
 	Remote   netip.Addr // the server's address, also behind a tunnel; invalid if it is not known (Config.ProxyAbsolute)
 	Started  time.Time  // when the request was written

@@ -97,7 +97,7 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 		return nil, err
 	}
 	request := header{kind: "request", content: "application/http;msgtype=request", id: newID(), url: url, at: wire.Started,
-		remote: wire.Remote, concurrent: response.id}
+		remote: wire.Remote, concurrent: response.id, redacted: strings.Join(wire.Redacted, ", ")}
 	if err := p.add(&request, wire.Request, text); err != nil {
 		return nil, err
 	}
@@ -147,6 +147,7 @@ type header struct {
 	concurrent    string // id of the record of the answer to the same request
 	file          string
 	truncated     string
+	redacted      string // names of headers of the request
 	payload       []byte // what the payload digest is computed of; nil means no payload digest
 }
 
@@ -169,6 +170,7 @@ func (h *header) append(b, block []byte) []byte {
 		{"WARC-Concurrent-To", h.concurrent},
 		{"WARC-Filename", h.file},
 		{"WARC-Truncated", h.truncated},
+		{"X-Redacted-Headers", h.redacted},
 		{"WARC-Block-Digest", digest(block)},
 		{"WARC-Payload-Digest", payloadDigest},
 		{"Content-Type", h.content},

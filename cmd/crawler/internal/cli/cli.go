@@ -139,7 +139,7 @@ many new URLs its filter probably dropped.
 		out.addTo(c)
 	}
 	add("look", append(data, newConfig(s))...)
-	add("plan", newTry(s), sizes, newDedup(), benchmarks, newTestweb(s), newVersion(s))
+	add("plan", newTry(s), newKey(s), newContact(s), sizes, newDedup(), benchmarks, newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }
