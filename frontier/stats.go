@@ -70,6 +70,8 @@ type Stats struct {
 	// might have been bulk items before. They are queued in a round greater than 0.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
+	// Expired describes the exact keys whose rows the store has to delete, because their windows are over.
+	Expired Expired `json:"expired,omitzero"`
 	// MissingRecords is the number of Records that are missing from the files, if
 	// the user has accepted this loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
@@ -90,6 +92,12 @@ func (s *Stats) Balance() error {
 			n.Added, n.Queued, n.Leased, done, n.Waiting()+done)
 	}
 	return nil
+}
+
+// Expired describes keys that wait for their deletion.
+type Expired struct {
+	Due uint64        `json:"due"` // number of keys
+	Lag time.Duration `json:"lag"` // how long the oldest of them has waited
 }
 
 // ShadowStats compare the filter with an exact sample of all URLs, one in

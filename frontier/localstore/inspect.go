@@ -18,6 +18,9 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	if err != nil {
 		return frontier.Stats{}, err
 	}
+	if stats.Expired, err = s.expired(ctx); err != nil {
+		return frontier.Stats{}, err
+	}
 	f := s.filter.Stats() // outside the committer, because it reads all bits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
 	return stats, nil
