@@ -157,7 +157,7 @@ func (g *group) admit(h *host, o *offer) {
 // queueNew queues an item in the given round, and counts it as added.
 func (g *group) queueNew(h *host, o *offer, round uint32) {
 	item := o.Item(o.print)
-	item.Round = round
+	item.Round, item.Added = round, frontier.MomentAt(g.age(g.now))
 	if o.Delay > 0 {
 		g.delay(h, &item, micros(o.Delay))
 	} else {

@@ -262,6 +262,11 @@ func (s *Store) now() int64 {
 	return s.clock
 }
 
+// age returns how long after the creation of the crawl a time of the store is.
+func (s *Store) age(now int64) time.Duration {
+	return time.Duration(now-s.card.Created.UnixMicro()) * time.Microsecond
+}
+
 // submit passes an op to the committer and waits until the op's group is on disk.
 func (s *Store) submit(ctx context.Context, o *op) error {
 	if s.mode == readOnly {
