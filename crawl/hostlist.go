@@ -42,7 +42,7 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 		most = 20
 	}
 	view := ses.newHostViews()
-	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: query.Host, Finished: true}, func(state frontier.HostState) bool {
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: query.Host, Finished: true, Oldest: query.Sort == "oldest"}, func(state frontier.HostState) bool {
 		host := view.of(&state)
 		if query.Trouble && !host.Trouble() {
 			return ctx.Err() == nil
@@ -75,13 +75,15 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 	return all, nil
 }
 
-// addOldest adds the first URL in the queue of a host.
+// addOldest adds the oldest URL of a host.
 func (ses *session) addOldest(ctx context.Context, host *report.Host) error {
-	if host.Queued <= host.Delayed {
+	if host.Oldest != nil || host.Queued+host.Leased == 0 {
 		return nil
 	}
-	return ses.engine.List(ctx, frontier.Queued, host.Host, func(item frontier.Item) bool {
-		host.OldestURL = item.URL
+	view := ses.newHostViews()
+	return ses.engine.Hosts(ctx, frontier.HostQuery{Host: host.Host, Oldest: true}, func(state frontier.HostState) bool {
+		now := view.of(&state)
+		host.OldestURL, host.Oldest = now.OldestURL, now.Oldest
 		return false
 	})
 }
@@ -94,7 +96,7 @@ type hostViews struct {
 
 func (ses *session) newHostViews() hostViews { return hostViews{ses, time.Now()} }
 
-// of returns a host without its oldest URL.
+// of returns a host.
 func (v hostViews) of(state *frontier.HostState) report.Host {
 	policy := v.plan.policy.Load()
 	learnt, err := fetcher.ViewHost(state.Blob, state.Host, v.plan.userAgent(), policy, v.now)
@@ -115,6 +117,9 @@ func (v hostViews) of(state *frontier.HostState) report.Host {
 	}
 	if state.Queued+state.Leased == 0 {
 		return host
+	}
+	if host.OldestURL = state.OldestURL; host.OldestURL != "" {
+		host.Oldest = v.in(-state.OldestAge)
 	}
 	if state.DueIn > 0 {
 		host.Next = v.in(state.DueIn)

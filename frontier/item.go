@@ -50,6 +50,7 @@ type Item struct {
 	Deliveries  uint8    // expired leases during which it might have been requested; see MaxDeliveries
 	Round       uint32   // 0 at first; Control.Retry and a later Added begin a later round
 	Submission  string   // of the offer
+	Added       Moment   // when the store added it, or Control.Retry queued it again
 }
 
 // Offer returns an offer of the item's URL, without a delay.

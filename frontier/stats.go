@@ -70,6 +70,8 @@ type Stats struct {
 	// might have been bulk items before. They are queued in a round greater than 0.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
+	// Expired describes the exact keys whose rows the store has to delete, because their windows are over.
+	Expired Expired `json:"expired,omitzero"`
 	// MissingRecords is the number of Records that are missing from the files, if
 	// the user has accepted this loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
@@ -90,6 +92,12 @@ func (s *Stats) Balance() error {
 			n.Added, n.Queued, n.Leased, done, n.Waiting()+done)
 	}
 	return nil
+}
+
+// Expired describes keys that wait for their deletion.
+type Expired struct {
+	Due uint64        `json:"due"` // number of keys
+	Lag time.Duration `json:"lag"` // how long the oldest of them has waited
 }
 
 // ShadowStats compare the filter with an exact sample of all URLs, one in
@@ -135,6 +143,7 @@ type Status struct {
 type HostQuery struct {
 	Host     string // only this host key; empty means all hosts
 	Finished bool   // also hosts without queued or leased items, if HostCounts counts something for them
+	Oldest   bool   // sets HostState.OldestURL
 	// First is about how many hosts Hosts visits: those that are leased or due first. All other hosts that are not
 	// leased are due later, or have only delayed items. If there are not more, Hosts visits all hosts except
 	// those with only delayed items. 0 means that Hosts visits all. It is not used together with Host or Finished.
@@ -152,6 +161,12 @@ type HostState struct {
 	Delay   time.Duration // of the last HostUpdate
 	Blob    []byte        // of the last HostUpdate; nil means none, or that the store has forgotten the state of a host without items
 	Counts  HostCounts
+
+	// OldestURL has waited for longest, of the leased URLs and the first one of each queue; empty if all URLs are delayed, or
+	// if the query did not ask for it. URLs that were delayed or paused join the end of their queue. OldestAge is the time
+	// since it was added, rounded up by less than a minute; by less than an hour 22 days after the creation of the crawl.
+	OldestURL string
+	OldestAge time.Duration
 
 	Worker string        // the name of the worker that has leased the host, if several workers share the store
 	Lost   bool          // that worker seems to have died; no other worker gets the host before the lease ends

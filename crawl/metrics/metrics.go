@@ -131,7 +131,7 @@ var (
 	recovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
 	promoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
 	notTaken     = counter("data_not_taken_total", "finished pages whose fields and text were not taken, with the runs of earlier processes in this directory", "reason")
-	exactDue     = gauge("exact_due", "expired keys of exact URLs in Postgres that wait for their deletion")
+	exactDue     = gauge("exact_due", "expired keys of exact URLs that wait for their deletion")
 	exactLag     = gauge("exact_due_seconds", "how long the oldest of them has waited")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
@@ -194,7 +194,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		}
 		send(limitedBy, is, string(kind))
 	}
-	sendExact(send, st.Exact)
+	sendExact(send, st.Stats.Expired, st.Exact)
 	sendRelays(send, st.Relays)
 	for _, c := range st.NotTaken {
 		send(notTaken, float64(c.Count), c.Cause)
@@ -218,9 +218,13 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	send(build, 1, crawl.Version(), runtime.Version())
 }
 
-// sendExact sends the gauges of the exact set, if it is in Postgres and was counted.
-func sendExact(send func(family, float64, ...string), keys *report.ExactKeys) {
-	if keys != nil && keys.Fault == "" {
+// sendExact sends the gauges of expired exact keys: those of the store, or of the exact set in Postgres if it was counted.
+func sendExact(send func(family, float64, ...string), stored frontier.Expired, keys *report.ExactKeys) {
+	switch {
+	case keys == nil:
+		send(exactDue, float64(stored.Due))
+		send(exactLag, stored.Lag.Seconds())
+	case keys.Fault == "":
 		send(exactDue, float64(keys.Due))
 		send(exactLag, keys.Lag)
 	}

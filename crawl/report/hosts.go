@@ -45,8 +45,9 @@ type Host struct {
 	Why       string        `json:"why,omitempty"` // more about WaitsFor, in words
 	Next      *time.Time    `json:"next_request,omitempty"`
 	Robots    string        `json:"robots,omitempty"`
-	Traps     []string      `json:"traps,omitempty"`      // series of its URLs that say nothing new, # for each number
-	OldestURL string        `json:"oldest_url,omitempty"` // the first one in the queue, if it is not delayed
+	Traps     []string      `json:"traps,omitempty"`        // series of its URLs that say nothing new, # for each number
+	OldestURL string        `json:"oldest_url,omitempty"`   // has waited for longest: see frontier.HostState
+	Oldest    *time.Time    `json:"oldest_added,omitempty"` // when OldestURL was added, rounded down
 	Finished  *time.Time    `json:"last_finished,omitempty"`
 	Worker    string        `json:"worker,omitempty"` // that has leased the host, of a crawl in Redis
 	Uncounted bool          `json:"uncounted,omitempty"`
@@ -67,9 +68,8 @@ var HostSorts = map[string]func(a, b *Host) int{
 	"pages":  func(a, b *Host) int { return cmp.Compare(b.Pages, a.Pages) },
 	"errors": func(a, b *Host) int { return cmp.Compare(b.Errors, a.Errors) },
 	"wait":   func(a, b *Host) int { return later(b.Next, a.Next) },
-	// Hosts with URLs, of which nothing was finished for longest, or ever.
 	"oldest": func(a, b *Host) int {
-		return cmp.Or(cmp.Compare(min(b.Queued+b.Leased, 1), min(a.Queued+a.Leased, 1)), later(a.Finished, b.Finished))
+		return cmp.Or(cmp.Compare(min(len(b.OldestURL), 1), min(len(a.OldestURL), 1)), later(a.Oldest, b.Oldest))
 	},
 }
 
@@ -88,7 +88,7 @@ func SortHosts(hosts []Host, by string) {
 
 // WriteText prints a table of the hosts.
 func (l *Hosts) WriteText(w io.Writer) error {
-	rows := [][]string{{"host", "queued", "pages", "failed", "errors", "size", "delay", "next request", "waits for"}}
+	rows := [][]string{{"host", "queued", "oldest", "pages", "failed", "errors", "size", "delay", "next request", "waits for"}}
 	for i := range l.Hosts {
 		h := &l.Hosts[i]
 		next, waits := "", h.WaitsFor.one()
@@ -99,12 +99,12 @@ func (l *Hosts) WriteText(w io.Writer) error {
 			waits += ": " + h.Why
 		}
 		rows = append(rows, []string{
-			human.Printable(h.Host), human.Commas(h.Queued + h.Leased), human.Commas(h.Pages), human.Commas(h.Failed), human.Commas(h.Errors),
+			human.Printable(h.Host), human.Commas(h.Queued + h.Leased), h.age(), human.Commas(h.Pages), human.Commas(h.Failed), human.Commas(h.Errors),
 			human.IBytes(h.Bytes), h.delay(), next, human.Printable(clipped(waits, 100)),
 		})
 	}
 	var b strings.Builder
-	for _, line := range human.Columns(rows, 0, 6, 7, 8) {
+	for _, line := range human.Columns(rows, 0, 7, 8, 9) {
 		b.WriteString(line + "\n")
 	}
 	if n := l.Selected - uint64(len(l.Hosts)); n > 0 {
@@ -115,6 +115,14 @@ func (l *Hosts) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// age returns for how long the oldest URL has waited.
+func (h *Host) age() string {
+	if h.Oldest == nil {
+		return ""
+	}
+	return human.Span(time.Since(*h.Oldest))
 }
 
 func (h *Host) delay() string {
@@ -148,7 +156,9 @@ func (h *Host) WriteText(w io.Writer) error {
 	for _, pattern := range h.Traps {
 		fact(&b, "trap", human.Printable(pattern)+" says nothing new (--allow-series)")
 	}
-	fact(&b, "oldest URL", human.Printable(h.OldestURL))
+	if h.Oldest != nil {
+		fact(&b, "oldest URL", human.Printable(h.OldestURL)+", added "+h.age()+" ago")
+	}
 	if h.Finished != nil {
 		fact(&b, "finished", "the last URL at "+clock(*h.Finished))
 	}

@@ -95,14 +95,14 @@ func TestHostOrders(t *testing.T) {
 	at := func(d time.Duration) *time.Time { at := time.Unix(1_000_000, 0).Add(d); return &at }
 	hosts := []Host{
 		{Host: "done", Pages: 50, Finished: at(-time.Hour)},
-		{Host: "queued", Queued: 9, Pages: 2, Finished: at(time.Hour)},
-		{Host: "errors", Queued: 3, Errors: 7, Next: at(time.Minute), Finished: at(0)},
-		{Host: "late", Queued: 2, Next: at(time.Hour), Finished: at(time.Minute)},
-		{Host: "never", Queued: 1},
+		{Host: "queued", Queued: 9, Pages: 2, OldestURL: "q", Oldest: at(time.Hour)},
+		{Host: "errors", Queued: 3, Errors: 7, Next: at(time.Minute), OldestURL: "e", Oldest: at(0)},
+		{Host: "late", Queued: 2, Next: at(time.Hour), OldestURL: "l", Oldest: at(time.Minute)},
+		{Host: "never", Queued: 1}, // all its URLs are delayed
 	}
 	for order, want := range map[string]string{
 		"queued": "queued errors late never done", "pages": "done queued errors late never", "errors": "errors queued late never done",
-		"wait": "late errors queued never done", "oldest": "never errors late queued done",
+		"wait": "late errors queued never done", "oldest": "errors late queued never done",
 	} {
 		sorted, names := append([]Host{}, hosts...), []string{}
 		SortHosts(sorted, order)

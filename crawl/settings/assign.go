@@ -78,6 +78,41 @@ func (s *Settings) Assign(texts []string) (errs []error) {
 	return errs
 }
 
+// AssignNew is like Assign for a crawl that does not exist yet. It sets all settings, not only those of the policy. Those
+// that are not of the policy have only the form NAME=VALUE.
+func (s *Settings) AssignNew(texts []string) (errs []error) {
+	var live, names []string
+	values := make(map[string][]string)
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "=")
+		if row := Find(name); row == nil || row.Who == Live {
+			live = append(live, text)
+			continue
+		}
+		if values[name] == nil {
+			names = append(names, name)
+		}
+		values[name] = append(values[name], value)
+	}
+	for _, name := range names {
+		field, given := Find(name).Value(s), values[name]
+		list, isList := field.(interface{ Replace(texts []string) error })
+		var err error
+		switch {
+		case isList:
+			err = list.Replace(given)
+		case len(given) > 1:
+			err = errors.New("it is given more than once")
+		default:
+			err = field.Set(given[0])
+		}
+		if err != nil {
+			errs = append(errs, &Error{name, err})
+		}
+	}
+	return append(errs, s.Assign(live)...)
+}
+
 // assignHost sets what differs for the hosts that match a pattern.
 func (s *Settings) assignHost(pattern, text string) error {
 	hosts := slices.Clone(s.Hosts)

@@ -138,6 +138,38 @@ var controlCases = []testCase{
 		}
 		c.wantCounts(frontier.HostQuery{Host: "many.test"}, map[string]frontier.HostCounts{"many.test": {Causes: many, Ago: 1}})
 	}},
+	{"HostsHaveAnOldestURL", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
+		first, second, asset := page("a.test", 1), page("a.test", 2), page("a.test", 3)
+		asset.Priority = frontier.PriorityAsset
+		c.Clock.Advance(time.Hour)
+		c.add(asset)
+		c.Clock.Advance(50 * time.Hour)
+		c.add(first)
+		c.Clock.Advance(time.Hour)
+		c.add(second)
+		c.Clock.Advance(2 * time.Hour)
+		c.wantOldest(asset, 53*time.Hour)
+		l := c.lease()
+		c.wantOldest(asset, 53*time.Hour) // it is leased
+		c.complete(l.ID, frontier.HostUpdate{Keep: true}, finished(l.Items[2]))
+		c.wantOldest(first, 3*time.Hour)
+		c.complete(l.ID, frontier.HostUpdate{Keep: true, End: true}, retried(l.Items[0], time.Minute), retried(l.Items[1], time.Hour))
+		c.wantOldest(frontier.Offer{}, 0) // both are delayed
+		c.Clock.Advance(time.Minute)
+		l = c.lease()
+		c.wantOldest(first, 3*time.Hour+time.Minute) // it keeps its time
+		c.endAfter(l, brokenOff(l.Items[0]))
+		c.Clock.Advance(time.Hour)
+		l = c.lease()
+		c.endAfter(l, givenBack(l.Items[0]))
+		c.restart(Reopener.Reopen)
+		c.wantOldest(second, 3*time.Hour+time.Minute)
+		l = c.lease()
+		c.endAfter(l, finished(l.Items[0]))
+		c.retryFailed("", 1)
+		c.Clock.Advance(time.Minute)
+		c.wantOldest(first, time.Minute) // Retry sets the time
+	}},
 	{"ReopenKeepsEverything", kept, func(c *driver) { restartKeeps(c, Reopener.Reopen) }},
 	{"CrashKeepsWhatWasAnswered", kept, func(c *driver) { restartKeeps(c, Reopener.Crash) }},
 }
@@ -162,6 +194,18 @@ func (d *driver) wantAudit() {
 	d.Require(len(audit.Faults) == 0, "the audit finds faults: %q", audit.Faults)
 	d.Require(math.Abs(audit.Added-float64(books.Added)) <= 6*audit.AddedErr+0.5,
 		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
+}
+
+// wantOldest checks the oldest URL of the only host, which has waited for age, or less than a minute more.
+func (d *driver) wantOldest(want frontier.Offer, age time.Duration) {
+	hosts := 0
+	d.Must(d.Hosts(d.Ctx, frontier.HostQuery{Oldest: true}, func(h frontier.HostState) bool {
+		hosts++
+		d.Require(h.OldestURL == want.URL && h.OldestAge >= age && (h.OldestAge < age+time.Minute || want.URL == ""),
+			"the oldest URL is %q, added %v ago, want %q, %v", h.OldestURL, h.OldestAge, want.URL, age)
+		return true
+	}), "Hosts")
+	d.want("number of hosts", uint64(hosts), 1)
 }
 
 // wantCounts checks the hosts that a query selects, and their counts.

@@ -32,6 +32,7 @@ type ledger struct {
 // known is a URL that was added.
 type known struct {
 	item      frontier.Item // as the next lease must return it
+	returned  bool          // in this round; only then item has Added
 	state     frontier.State
 	outcome   frontier.Outcome
 	status    int
@@ -538,6 +539,7 @@ func (g *ledger) retry(of frontier.Failures, now time.Time) (n int) {
 		n++
 		k.state, k.loose, k.notBefore = frontier.Queued, true, time.Time{}
 		k.item.Round++
+		k.returned = false
 		k.item.Attempts, k.item.Deliveries = 0, 0
 		if s := g.sites[k.item.Host]; s.lease != nil {
 			s.fading = true

@@ -40,9 +40,10 @@ type MemoryConfig struct {
 // Completion.Record, Output.Sync and the calls of Complete to the exact set run while its mutex is held, so they must not
 // call the Memory.
 type Memory struct {
-	cfg    MemoryConfig
-	hasher bloomstore.Hasher
-	policy *policy.Policy // of the last call
+	cfg     MemoryConfig
+	hasher  bloomstore.Hasher
+	policy  *policy.Policy // of the last call
+	created time.Time
 	// filter can claim to contain bulk items that were never added. It is nil except in tests
 	// of this package.
 	filter interface {
@@ -107,6 +108,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	}
 	return &Memory{
 		cfg:      cfg,
+		created:  cfg.Now(),
 		hasher:   bloomstore.NewHasher(bloomstore.NewKey()),
 		stats:    frontier.Stats{Books: frontier.Books{Refused: map[frontier.Reason]uint64{}}, Outcomes: map[frontier.Outcome]uint64{}, Causes: map[string]uint64{}},
 		entries:  map[bloomstore.Fingerprint]*entry{},
@@ -224,6 +226,7 @@ func (m *Memory) retry(of frontier.Failures, stays map[bloomstore.Fingerprint]bo
 		}
 		retried++
 		e.item.Round++
+		e.item.Added = frontier.MomentAt(m.cfg.Now().Sub(m.created))
 		m.top = max(m.top, e.item.Round)
 		e.item.Attempts, e.item.Deliveries = 0, 0
 		e.outcome, e.status = "", 0
@@ -343,7 +346,7 @@ func (d *draft) commit(now time.Time) {
 			notBefore = now.Add(o.Delay)
 		}
 		e := &entry{seq: m.seq, item: o.Item(o.print)}
-		e.item.Round = o.decision.Round
+		e.item.Round, e.item.Added = o.decision.Round, frontier.MomentAt(now.Sub(m.created))
 		if before := m.entries[o.print]; before != nil {
 			m.past = append(m.past, before)
 		}

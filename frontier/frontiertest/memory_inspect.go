@@ -115,7 +115,7 @@ func (m *Memory) List(_ context.Context, state frontier.State, key string, visit
 
 // Hosts implements frontier.Inspector, in the order of the host keys. visit is allowed to call m.
 func (m *Memory) Hosts(_ context.Context, query frontier.HostQuery, visit func(frontier.HostState) bool) error {
-	states, visited := m.hostStates(), 0
+	states, visited := m.hostStates(query), 0
 	if query.First > 0 {
 		states = slices.DeleteFunc(states, func(s frontier.HostState) bool { return s.Queued == s.Delayed && s.Leased == 0 })
 		slices.SortStableFunc(states, func(a, b frontier.HostState) int { return cmp.Compare(a.DueIn, b.DueIn) })
@@ -141,7 +141,23 @@ func (m *Memory) dueIn(h *host, loads map[string]float64, now time.Time) (in tim
 	return in, false
 }
 
-func (m *Memory) hostStates() (states []frontier.HostState) {
+// addOldest sets the oldest URL of a host.
+func (m *Memory) addOldest(state *frontier.HostState, h *host, now time.Time) {
+	looked := make(map[frontier.Priority]bool) // queues of which the first entry was looked at
+	for _, e := range m.entries {
+		if e.state == frontier.Leased && e.item.Host == h.key {
+			state.LookOldest(&e.item, now.Sub(m.created))
+		}
+	}
+	for _, e := range h.queue {
+		if !e.notBefore.After(now) && !looked[e.item.Priority] {
+			looked[e.item.Priority] = true
+			state.LookOldest(&e.item, now.Sub(m.created))
+		}
+	}
+}
+
+func (m *Memory) hostStates(query frontier.HostQuery) (states []frontier.HostState) {
 	now := m.lock()
 	defer m.mu.Unlock()
 	loads := m.loads(now)
@@ -156,6 +172,9 @@ func (m *Memory) hostStates() (states []frontier.HostState) {
 			if e.notBefore.After(now) {
 				state.Delayed++
 			}
+		}
+		if query.Oldest {
+			m.addOldest(&state, h, now)
 		}
 		if h.lease != nil {
 			state.Leased, state.EndsIn = uint64(h.lease.open()), h.lease.deadline.Sub(now)

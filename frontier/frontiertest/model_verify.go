@@ -247,6 +247,9 @@ func (g *ledger) wantSame(got frontier.Item, k *known) {
 	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
 		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
 	}
+	if !k.returned {
+		want.Added, k.item.Added, k.returned = got.Added, got.Added, true
+	}
 	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
 	g.Require(got == want, "%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
 }

@@ -101,15 +101,24 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	if err != nil {
 		return frontier.Verdict{}, err
 	}
+	again := claimed && g.meta.Swept.Round > 0 // the rows of the key were probably deleted
 	if full, err := g.isFull(h); err != nil {
 		return frontier.Verdict{}, err
-	} else if full {
+	} else if full && !again {
 		return g.refuse(frontier.ReasonHostLimit), nil
 	}
-	if claimed {
+	switch {
+	case again:
+		g.meta.Swept.Left--
+	case claimed:
 		g.meta.Stats.Recovered++
-	} else if err := g.compareSample(o.print, claimed); err != nil {
-		return frontier.Verdict{}, err
+	default:
+		if err := g.compareSample(o.print, claimed); err != nil {
+			return frontier.Verdict{}, err
+		}
+	}
+	if !again {
+		h.added++
 	}
 	g.admit(h, o)
 	return frontier.Verdict{Answer: frontier.Added}, nil
@@ -137,17 +146,18 @@ func (g *group) admit(h *host, o *offer) {
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
 	}
+	round := uint32(0)
 	if class := o.Class; class != frontier.Bulk {
-		g.writeExact(o.print, exactKeyRow{class: class})
+		round = g.meta.Swept.Round
+		g.writeExact(o.print, exactKeyRow{class: class, first: round})
 	}
-	g.queueNew(h, o, 0)
-	h.added++
+	g.queueNew(h, o, round)
 }
 
 // queueNew queues an item in the given round, and counts it as added.
 func (g *group) queueNew(h *host, o *offer, round uint32) {
 	item := o.Item(o.print)
-	item.Round = round
+	item.Round, item.Added = round, frontier.MomentAt(g.age(g.now))
 	if o.Delay > 0 {
 		g.delay(h, &item, micros(o.Delay))
 	} else {
@@ -246,17 +256,15 @@ func (g *group) mature() error {
 
 // contains reports whether a URL that the filter claims to contain was really added.
 // It is called only for exact items, and never returns a false positive. If no table
-// has a row for the fingerprint, contains reads the queue of the host and all delayed
+// has a row for the fingerprint, and the URL may have been bulk, contains reads the queue of the host and all delayed
 // items. That can take long.
 func (g *group) contains(o *offer) (bool, error) {
 	print := o.print
 	if g.exact[print] {
 		return true, nil
 	}
-	for _, key := range [][]byte{exactKey(print), outcomeKey(print), knownKey(print)} {
-		if row, err := g.get(key); err != nil || row != nil {
-			return row != nil, err
-		}
+	if has, err := g.hasRow(exactKey(print), outcomeKey(print), knownKey(print)); err != nil || has {
+		return has, err
 	}
 	// The rows that this group of changes writes cannot be read before it is committed. The
 	// fingerprints that the group has added to the filter are in g.journal.
@@ -264,6 +272,9 @@ func (g *group) contains(o *offer) (bool, error) {
 		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
 			return true, nil
 		}
+	}
+	if g.cfg.Pure(o.Class) {
+		return false, nil
 	}
 	status, err := g.find(g.db, o.Host, o.URL)
 	return status.State != frontier.Unknown, err

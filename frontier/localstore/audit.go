@@ -52,6 +52,8 @@ func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 	r.Sum += sum * times
 }
 
+func (r *RecordSum) join(s RecordSum) { r.Count, r.Sum = r.Count+s.Count, r.Sum+s.Sum }
+
 // RecordLoss counts committed records that are missing from the files, after a user
 // accepted the loss.
 type RecordLoss struct {
@@ -112,14 +114,15 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 // recounter is a Recount in progress.
 type recounter struct {
 	*Store
-	rows    *pebble.Snapshot
-	meta    meta
-	leases  map[string]leasePositions
-	delayed uint64 // delayed items, according to the rows of hosts
-	indexed uint64 // hosts that must be in tableDue
-	failed  uint64 // rows of outcomes that refer to a failed item
-	renewed uint64 // earlier rounds of exact keys, as exactKeyRow counts them
-	out     Recount
+	rows     *pebble.Snapshot
+	meta     meta
+	leases   map[string]leasePositions
+	delayed  uint64 // delayed items, according to the rows of hosts
+	indexed  uint64 // hosts that must be in tableDue
+	failed   uint64 // rows of outcomes that refer to a failed item
+	renewed  int64  // how often keys were added after their first time
+	expiring uint64 // rows that tableExpiry must have
+	out      Recount
 }
 
 // leasePositions has the positions that the row of a host's lease names. The value is true for
@@ -375,9 +378,10 @@ func (c *recounter) countOutcomes() error {
 
 // countExact counts the earlier rounds of exact keys, which are in no other row.
 // countOutcomes and count treat all earlier rounds as failures. Therefore countExact
-// corrects the sums for rounds that ended as done.
+// corrects the sums for rounds that ended as done, and for rounds before the first one of the key. It also adds
+// what is known of keys whose rows were deleted, and looks for the times at which rows will be deleted.
 func (c *recounter) countExact() error {
-	return c.scan(c.rows, tableExact, func(key, value []byte) error {
+	err := c.scan(c.rows, tableExact, func(key, value []byte) error {
 		print, err := printOf(key)
 		if err != nil {
 			return err
@@ -387,12 +391,46 @@ func (c *recounter) countExact() error {
 			return err
 		}
 		c.check(print)
-		c.renewed += row.done + row.failed
+		c.renewed += int64(row.done + row.failed)
 		c.out.Failed += row.failed
 		c.out.Finished.Add(frontier.ReferrerOf(print), row.done)
-		c.out.Failures.Add(frontier.ReferrerOf(print), -row.done)
-		return nil
+		c.out.Failures.Add(frontier.ReferrerOf(print), -row.done-uint64(row.first))
+		return c.countExpiry(print, row.class)
 	})
+	swept := &c.meta.Swept
+	c.renewed += int64(swept.Finished.Count+swept.Failed) - swept.Left
+	c.out.Failed += swept.Failed
+	c.out.Finished.join(swept.Finished)
+	c.out.Failures.join(swept.Failures)
+	if rows := uint64(0); err == nil {
+		err = c.scan(c.rows, tableExpiry, func(_, _ []byte) error { rows++; return nil })
+		if rows != c.expiring {
+			c.fault("%d keys have a time at which their rows are deleted, %d must have one", rows, c.expiring)
+		}
+	}
+	return err
+}
+
+// countExpiry looks for the row in tableExpiry of a done key whose rows will be deleted.
+func (c *recounter) countExpiry(print bloomstore.Fingerprint, class frontier.Class) error {
+	if !c.sweeps(class) {
+		return nil
+	}
+	row, err := getRow(c.rows, outcomeKey(print))
+	if err != nil || row == nil {
+		return err
+	}
+	last, err := decodeOutcome(row)
+	expires := c.expiry(class, &last)
+	if err != nil || expires == never {
+		return err
+	}
+	c.expiring++
+	row, err = getRow(c.rows, expiryKey(expires, print))
+	if err == nil && row == nil {
+		c.fault("the rows of the key %x are never deleted", print[:])
+	}
+	return err
 }
 
 // countKnown checks the keys of MarkSeen.

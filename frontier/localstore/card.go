@@ -125,7 +125,7 @@ func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 // createCard writes the card of a new crawl. A crash leaves the whole file or none.
 func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	c := card{
-		Format: Format, Created: time.Now().UTC().Truncate(time.Second), Key: hexKey(bloomstore.NewKey()),
+		Format: Format, Created: cfg.Now().UTC().Truncate(time.Second), Key: hexKey(bloomstore.NewKey()),
 		Filter: filterCard(cfg.Filter), Settings: cfg.Settings,
 	}
 	_, _ = rand.Read(c.ID[:])

@@ -128,7 +128,8 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 
 // rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
 // row in one of the tables, because its item waits, is leased or has an outcome, or because
-// MarkSeen added the key.
+// MarkSeen added the key. Only keys that were swept have no row; the filter gets those of them that are in the
+// shadow sample, with which it is compared.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
@@ -145,9 +146,20 @@ func (s *Store) rebuildFilter() (err error) {
 			return err
 		}
 	}
-	return s.scanWaiting(s.db, func(item frontier.Item) bool {
+	err = s.scanWaiting(s.db, func(item frontier.Item) bool {
 		s.filter.Add(item.Fingerprint)
 		return true
+	})
+	if err != nil {
+		return err
+	}
+	s.meta.Swept.Left = 0
+	return s.scan(s.db, tableShadow, func(key, _ []byte) error {
+		print, err := printOf(key)
+		if _, added := s.filter.Add(print); added && err == nil {
+			s.meta.Swept.Left++
+		}
+		return err
 	})
 }
 

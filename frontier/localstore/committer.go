@@ -20,6 +20,7 @@ type op struct {
 	// it has changed nothing.
 	change func(*group) error
 	grant  func(*group) error // makes leases, or reads; it is called after all changes of the group, and sees them
+	reads  bool               // the call changes nothing; no key is swept for it
 	bytes  int64              // of memory that the offers and records of change hold, about
 	err    error
 	done   chan struct{}
@@ -121,14 +122,19 @@ func (s *Store) commit(ops []*op) error {
 	if err := g.checkPresent(); err != nil {
 		return err
 	}
-	grants := false
+	grants, sweeps := false, false
 	for _, o := range ops {
 		if o.change != nil {
 			if o.err = o.change(g); isFatal(o.err) {
 				return o.err
 			}
 		}
-		grants = grants || o.grant != nil
+		grants, sweeps = grants || o.grant != nil, sweeps || !o.reads
+	}
+	if sweeps {
+		if err := g.sweep(); err != nil {
+			return err
+		}
 	}
 	if err := g.writeChanges(!grants); err != nil {
 		return err
@@ -297,6 +303,16 @@ func (g *group) nextSeq() uint64 {
 
 // get returns a copy of a committed row, or nil if there is none.
 func (s *Store) get(key []byte) ([]byte, error) { return getRow(s.db, key) }
+
+// hasRow reports whether one of the keys has a committed row.
+func (s *Store) hasRow(keys ...[]byte) (bool, error) {
+	for _, key := range keys {
+		if row, err := s.get(key); err != nil || row != nil {
+			return row != nil, err
+		}
+	}
+	return false, nil
+}
 
 func getRow(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)

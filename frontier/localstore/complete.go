@@ -197,6 +197,10 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 	} else {
 		stats.Done++
 	}
+	if expires := g.expiry(item.Class, &row); expires < never {
+		g.set(expiryKey(expires, item.Fingerprint), nil)
+		g.nextSweep = min(g.nextSweep, expires)
+	}
 	g.scratch = appendOutcome(g.scratch[:0], row)
 	g.set(outcomeKey(item.Fingerprint), g.scratch)
 	return nil

@@ -105,7 +105,7 @@ func (g *group) requeueFailed(key, value []byte) error {
 	g.remove(outcomeKey(item.Fingerprint))
 	g.exact[item.Fingerprint] = true
 	g.remove(blobKey(h.key))
-	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
+	item.Round, item.Attempts, item.Deliveries, item.Added = item.Round+1, 0, 0, frontier.MomentAt(g.age(g.now))
 	g.enqueue(h, &item)
 	g.meta.Stats.Failed--
 	h.counts.Failed -= min(h.counts.Failed, 1) // an earlier version of the program did not count it

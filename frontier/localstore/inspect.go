@@ -18,6 +18,9 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	if err != nil {
 		return frontier.Stats{}, err
 	}
+	if stats.Expired, err = s.expired(ctx); err != nil {
+		return frontier.Stats{}, err
+	}
 	f := s.filter.Stats() // outside the committer, because it reads all bits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
 	return stats, nil
@@ -208,6 +211,9 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 			return false, err
 		}
 		state, err := v.stateOf(&h)
+		if err == nil && query.Oldest {
+			err = v.addOldest(&state, &h)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -282,6 +288,30 @@ func (v *view) stateOf(h *host) (frontier.HostState, error) {
 		state.Lost = v.store.mode == readOnly // the process that had the lease was killed
 	}
 	return state, nil
+}
+
+// addOldest sets the oldest URL of a host.
+func (v *view) addOldest(state *frontier.HostState, h *host) error {
+	age := v.store.age(v.now)
+	lease := v.leases[h.key]
+	lease.held = slices.Concat(lease.held, lease.aside)
+	leased, err := v.store.heldItems(v, &lease)
+	for i := range leased {
+		state.LookOldest(&leased[i].item, age)
+	}
+	for p := range h.waiting {
+		if err != nil || h.waiting[p] == 0 {
+			continue
+		}
+		from := appendQueueKey(nil, h.key, queuePos{frontier.Priority(p), h.head[p]})
+		_, to := hostRange(tableQueue, h.key)
+		err = v.store.scanRange(v, from, to, func(_, value []byte) (bool, error) {
+			item, err := decodeEntry(value, h.key, v.store.hasher)
+			state.LookOldest(&item, age)
+			return false, err
+		})
+	}
+	return err
 }
 
 // scan calls visit for each row of a table; key and value are valid only during the call.

@@ -20,6 +20,7 @@ const (
 	tableOutcome = 'o' // fingerprint -> outcome row
 	tableFailed  = 'f' // host key, 0, sequence -> outcome, time, entry
 	tableExact   = 'x' // fingerprint -> exact key row
+	tableExpiry  = 'e' // end of the window µs, fingerprint -> nothing: done keys whose rows sweep removes
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
 	tableQuota   = 'g' // group -> number of its keys, uvarint; group, 0, key -> nothing
@@ -70,6 +71,10 @@ func appendDueKey(b []byte, due int64, host string) []byte {
 
 func splitDueKey(key []byte) (due int64, host []byte) {
 	return int64(binary.BigEndian.Uint64(key[1:9])), key[9:]
+}
+
+func expiryKey(expires int64, f bloomstore.Fingerprint) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{tableExpiry}, uint64(expires)), f[:]...)
 }
 
 func delayedKey(due int64, seq uint64) []byte {

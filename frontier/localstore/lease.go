@@ -112,7 +112,7 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	checks := &g.meta.Stats.Checks
 	grant.Limited = books.Queued > checks.Queued && g.pagesLeft(request.MaxPages) == 0
 	grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages && checks.Waiting() == 0
-	next = min(next, g.nextDelayed, g.nextExpiry, g.now+time.Hour.Microseconds())
+	next = min(next, g.nextDelayed, g.nextExpiry, g.nextSweep, g.now+time.Hour.Microseconds())
 	grant.Wait = time.Duration(max(next-g.now, 0)) * time.Microsecond
 	return grant, nil
 }

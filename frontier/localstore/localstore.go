@@ -54,8 +54,12 @@ type Config struct {
 
 	// Windows has a time for each class. An exact key counts as seen for this time after its
 	// completion; 0 means for ever. A key that is offered after this time is added
-	// again in the next round, even beyond MaxPerHost.
+	// again in a later round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
+	// Pure reports that all offers of a URL of a class have this class, or are sitemap files. Only of such a class, the rows of done
+	// keys are deleted after their window: the URL of another key may wait as a bulk URL, and without the row of
+	// the key the store would have to search for it in the queue. nil means no class.
+	Pure func(frontier.Class) bool
 
 	// OpenOutput opens the output that belongs to the store. It is optional. Without it,
 	// completions must have no Record.
@@ -82,6 +86,9 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("localstore: CheckpointAdds is %d, want 0 or more", c.CheckpointAdds))
 	}
 	errs = append(errs, c.checkWindows())
+	if c.Pure == nil {
+		c.Pure = func(frontier.Class) bool { return false }
+	}
 	if c.Policy == nil {
 		c.Policy = policy.NewLive(new(policy.Policy)).Load
 	}
@@ -150,6 +157,8 @@ type state struct {
 	nextExpiry   int64 // no lease expires earlier
 	nextNoteEnd  int64 // no note ends earlier
 	notesFloor   int64 // as dueFloor, for tableNoteEnd
+	nextSweep    int64 // sweep removes nothing earlier
+	sweepFloor   int64 // as delayedFloor, for tableExpiry
 	presentUntil int64 // time of the next check that the directory exists
 	journaled    int   // adds in the journal
 	unparking    unparking
@@ -169,7 +178,8 @@ type meta struct {
 	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; empty means none yet
 	Replay     uint64            `json:"replay"`               // first journal row that is not in the checkpoint
 	Known      uint64            `json:"known,omitempty"`      // keys that MarkSeen put into the filter
-	Lost       *RecordLoss       `json:"lost,omitempty"`       // records that are missing: see AcceptLoss
+	Swept      sweptKeys         `json:"swept,omitzero"`
+	Lost       *RecordLoss       `json:"lost,omitempty"` // records that are missing: see AcceptLoss
 }
 
 // ID returns the crawl's random id.
@@ -250,6 +260,11 @@ func (s *Store) now() int64 {
 	t := s.cfg.Now()
 	s.clock = max(s.clock, s.meta.Clock+t.Sub(s.opened).Microseconds())
 	return s.clock
+}
+
+// age returns how long after the creation of the crawl a time of the store is.
+func (s *Store) age(now int64) time.Duration {
+	return time.Duration(now-s.card.Created.UnixMicro()) * time.Microsecond
 }
 
 // submit passes an op to the committer and waits until the op's group is on disk.

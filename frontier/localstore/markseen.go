@@ -50,7 +50,7 @@ func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 		g.journal = append(append(g.journal, byte(layer)), print[:]...)
 		g.journaled++
 		g.meta.Known++
-	} else if row, err := g.get(knownKey(print)); err != nil || row != nil {
+	} else if has, err := g.hasRow(exactKey(print), knownKey(print)); err != nil || has {
 		return false, err
 	}
 	g.set(knownKey(print), nil)

@@ -81,7 +81,7 @@ func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 
 // ask makes the committer run a function that only reads.
 func (s *Store) ask(ctx context.Context, read func(*group)) error {
-	return s.submitAny(ctx, &op{grant: func(g *group) error {
+	return s.submitAny(ctx, &op{reads: true, grant: func(g *group) error {
 		read(g)
 		return nil
 	}})

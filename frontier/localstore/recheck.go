@@ -72,6 +72,6 @@ func (g *group) recheck(o *offer, round uint32) (queued bool, err error) {
 	key.done++
 	g.meta.Stats.Found++
 	g.remove(blobKey(h.key))
-	g.queueAgain(h, o, key, last.round+1)
+	g.queueAgain(h, o, key, last)
 	return true, nil
 }

@@ -87,6 +87,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 		rest = it.URL
 	}
 	b = append(b, flags, it.Hops, it.Attempts, it.Deliveries)
+	b = binary.BigEndian.AppendUint16(b, uint16(it.Added))
 	depth := uint64(it.Depth)
 	if it.Submission != "" {
 		depth |= entrySubmission
@@ -105,7 +106,7 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	r := rowReader{rest: b}
 	flags := r.byte()
 	it := frontier.Item{
-		Host: host, Hops: r.byte(), Attempts: r.byte(), Deliveries: r.byte(),
+		Host: host, Hops: r.byte(), Attempts: r.byte(), Deliveries: r.byte(), Added: frontier.Moment(r.byte())<<8 | frontier.Moment(r.byte()),
 		Priority: frontier.Priority(flags >> 2 & 3), Class: frontier.Class(flags >> 4),
 	}
 	depth := r.uvarint(math.MaxUint16 | entrySubmission)

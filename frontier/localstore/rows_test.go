@@ -36,7 +36,7 @@ func TestEntryKeepsTheItem(t *testing.T) {
 			Priority: frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "priority")),
 			Class:    frontier.Class(rapid.IntRange(0, maxClass).Draw(t, "class")),
 			Attempts: rapid.Uint8().Draw(t, "attempts"), Deliveries: rapid.Uint8().Draw(t, "deliveries"),
-			Round: rapid.Uint32().Draw(t, "round"), Submission: rapid.StringN(0, 40, frontier.MaxSubmission).Draw(t, "submission"),
+			Added: frontier.Moment(rapid.Uint16().Draw(t, "added")), Round: rapid.Uint32().Draw(t, "round"), Submission: rapid.StringN(0, 40, frontier.MaxSubmission).Draw(t, "submission"),
 		}
 		copy(want.Referrer[:], rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "referrer"))
 		row := appendEntry(nil, &want)
@@ -45,7 +45,7 @@ func TestEntryKeepsTheItem(t *testing.T) {
 			t.Errorf("row %q of %+v decodes to %+v, %v", row, want, got, err)
 		}
 		plain := strings.HasPrefix(url, "http") && strings.HasPrefix(url[strings.Index(url, "//")+2:], host+"/")
-		if most := 4 + 3 + 5 + 8 + len(url) - len("http://") - len(host); plain && want.Submission == "" && len(row) > most {
+		if most := 6 + 3 + 5 + 8 + len(url) - len("http://") - len(host); plain && want.Submission == "" && len(row) > most {
 			t.Errorf("row of %q has %d bytes, want at most %d: its host is in its key", url, len(row), most)
 		}
 	})

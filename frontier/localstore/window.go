@@ -18,21 +18,22 @@ type exactKeyRow struct {
 	// done and failed are the numbers of earlier rounds that ended as done, and as failed. A
 	// failed round does not count if Retry began the next round.
 	done, failed uint64
+	first        uint32 // the round in which the key was added; above 0 if keys were swept before
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {
 	b = append(b, byte(row.class))
-	if row.done+row.failed == 0 {
+	if row.done+row.failed+uint64(row.first) == 0 {
 		return b
 	}
-	return binary.AppendUvarint(binary.AppendUvarint(b, row.done), row.failed)
+	return binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, row.done), row.failed), uint64(row.first))
 }
 
 func decodeExact(b []byte) (exactKeyRow, error) {
 	r := rowReader{rest: b}
 	row := exactKeyRow{class: frontier.Class(r.byte())}
 	if len(r.rest) > 0 {
-		row.done, row.failed = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
+		row.done, row.failed, row.first = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64), uint32(r.uvarint(math.MaxUint32))
 	}
 	if r.damaged {
 		return row, fatal("read an exact key", errRow)
@@ -94,17 +95,20 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	if promoted {
 		g.meta.Stats.Promoted++
 	}
-	g.queueAgain(h, o, key, last.round+1)
+	g.queueAgain(h, o, key, last)
 	return true, nil
 }
 
-// queueAgain queues a finished item in a later round, which counts as added once more. The row key
+// queueAgain queues a finished item in the round after its last one, which counts as added once more. The row key
 // must count the earlier rounds.
-func (g *group) queueAgain(h *host, o *offer, key exactKeyRow, round uint32) {
+func (g *group) queueAgain(h *host, o *offer, key exactKeyRow, last outcome) {
 	g.remove(outcomeKey(o.print))
+	if expires := g.expiry(key.class, &last); expires < never {
+		g.remove(expiryKey(expires, o.print))
+	}
 	key.class = o.Class
 	g.writeExact(o.print, key)
-	g.queueNew(h, o, round)
+	g.queueNew(h, o, last.round+1)
 }
 
 // exactRow returns the row of an offered exact key. promoted reports that the key has no

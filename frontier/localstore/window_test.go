@@ -19,9 +19,28 @@ var suiteWindows = [maxClass + 1]time.Duration{frontiertest.ClassWindow: frontie
 
 func TestWindowsOfExactKeys(t *testing.T) {
 	t.Parallel()
-	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Windows = suiteWindows })
-	})
+	for name, pure := range map[string]func(frontier.Class) bool{"pure": isPure, "as found": nil} {
+		t.Run(name, func(t *testing.T) {
+			frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+				return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Windows, cfg.Pure = suiteWindows, pure })
+			})
+		})
+	}
+}
+
+func isPure(class frontier.Class) bool { return class != frontier.Bulk }
+
+// TestRoundsDoNotRepeat: see frontiertest.Rounds. The class depends on how a URL is found, so no key is swept.
+func TestRoundsDoNotRepeat(t *testing.T) {
+	t.Parallel()
+	first, runs := suite.FirstSeed(*seed, 12)
+	for i := range uint64(runs) {
+		clock := suite.NewClock()
+		crawl := openWith(t, vfs.NewMem(), "crawl", frontiertest.Options{Now: clock.Now, LeaseTTL: 30 * time.Second}, func(cfg *Config) {
+			cfg.Windows[frontier.Listed] = frontiertest.Window
+		})
+		frontiertest.Rounds(t, crawl, clock, func() {}, first+i)
+	}
 }
 
 func TestWindowsOfNothing(t *testing.T) {
@@ -130,7 +149,7 @@ type windowModel struct {
 type modelKey struct {
 	item     frontier.Offer
 	state    frontier.State
-	round    uint32
+	round    uint32 // while it waits, the least round that it may have
 	finished time.Time
 }
 
@@ -146,7 +165,7 @@ func newWindowModel(t *testing.T, seed uint64) *windowModel {
 	return m
 }
 
-func (m *windowModel) open() { m.store = openWindows(m.t, m.fs, m.now.Now) }
+func (m *windowModel) open() { m.store = openPure(m.t, m.fs, m.now.Now) }
 
 func (m *windowModel) run(steps int) {
 	for range steps {
@@ -161,6 +180,9 @@ func (m *windowModel) run(steps int) {
 			m.retry()
 		case 9:
 			m.die()
+			if m.rng.IntN(4) == 0 {
+				checkRecount(m.t, m.store)
+			}
 		}
 		if m.t.Failed() {
 			return
@@ -215,9 +237,11 @@ func (m *windowModel) work() {
 	var done []frontier.Completion
 	for _, item := range grant.Leases[0].Items {
 		k := m.key(item.URL)
-		if k.state != frontier.Queued || k.round != item.Round {
+		late := item.Round > k.round && k.item.Class != frontier.Bulk // keys were swept
+		if k.state != frontier.Queued || item.Round != k.round && !late {
 			m.t.Fatalf("%s is handed out in round %d, but is %q in round %d", item.URL, item.Round, k.state, k.round)
 		}
+		k.round = item.Round
 		outcome := []frontier.Outcome{frontier.OK, frontier.Network, ""}[m.rng.IntN(3)]
 		if outcome == "" { // the end of the lease gives it back
 			continue
@@ -267,7 +291,19 @@ func (m *windowModel) die() {
 
 func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: "crawl", FS: fs, Now: now, Windows: suiteWindows, Filter: membits.Config{Capacity: 10_000}})
+	return openWindowsWith(t, Open, Config{FS: fs, Now: now})
+}
+
+// openPure is like openWindows, for a store that sweeps keys.
+func openPure(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
+	t.Helper()
+	return openWindowsWith(t, Open, Config{FS: fs, Now: now, Pure: isPure})
+}
+
+func openWindowsWith(t *testing.T, open func(Config) (*Store, error), cfg Config) *Store {
+	t.Helper()
+	cfg.Dir, cfg.Windows, cfg.Filter = "crawl", suiteWindows, membits.Config{Capacity: 10_000}
+	s, err := open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,6 +175,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 			continue
 		}
 		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
+		a.item.Added = s.moment()
 		a.item.Round, a.later = decision.Round, decision.Later
 		if asks[n] == nil {
 			room := 0

@@ -20,7 +20,7 @@ import (
 )
 
 // format is the version of the keys and their values.
-const format = 5
+const format = 6
 
 // Fields of the hash Config.cardKey.
 const (
@@ -65,8 +65,12 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 }
 
 func newCard(cfg *Config) card {
+	now := time.Now
+	if cfg.Now != nil {
+		now = cfg.Now
+	}
 	return card{
-		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
+		Format: format, Created: now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
 		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.Capacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
 		ExactSet: cfg.Exact != nil, BySite: cfg.Policy().LimitsSites(), Settings: cfg.Settings,
 	}

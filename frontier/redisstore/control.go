@@ -225,6 +225,7 @@ func (s *Store) retryArgs(args []any, value string, next frontier.Item, stays bo
 	} else {
 		args[2] = max(args[2].(uint32), next.Round)
 	}
+	next.Added = s.moment()
 	return append(args, value, appendEntry(nil, &next), print, option)
 }
 

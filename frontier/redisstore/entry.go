@@ -20,6 +20,7 @@ var errEntry = errors.New("redisstore: damaged queue entry")
 //	byte 0        flags, below
 //	byte 1        attempts
 //	byte 2        deliveries
+//	bytes 3, 4    moment at which it was added
 //	uvarint       depth, plus entrySubmission
 //	byte          hops          with entryHops
 //	byte          class         with entryClass
@@ -66,7 +67,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 		return on
 	}
 	start := len(b)
-	b = append(b, 0, it.Attempts, it.Deliveries)
+	b = append(b, 0, it.Attempts, it.Deliveries, byte(it.Added>>8), byte(it.Added))
 	b = binary.AppendUvarint(b, entryDepth(it))
 	if set(entryHops, it.Hops > 0) {
 		b = append(b, it.Hops)
@@ -95,7 +96,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 
 // roundOffset returns the offset of the round in an item's entry.
 func roundOffset(it *frontier.Item) int {
-	offset := 3 + (bits.Len64(entryDepth(it)|1)+6)/7
+	offset := 5 + (bits.Len64(entryDepth(it)|1)+6)/7
 	if it.Hops > 0 {
 		offset++
 	}
@@ -129,6 +130,7 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 	flags := r.byte()
 	it := frontier.Item{Host: host, Priority: frontier.Priority(flags & entryPriority >> 1)}
 	it.Attempts, it.Deliveries = r.byte(), r.byte()
+	it.Added = frontier.Moment(r.byte())<<8 | frontier.Moment(r.byte())
 	depth := r.uvarint(math.MaxUint16 | entrySubmission)
 	it.Depth = uint16(depth)
 	if flags&entryHops != 0 {

@@ -32,19 +32,19 @@ func TestEntryRoundTrip(t *testing.T) {
 		url, host string
 		length    int // length of the entry
 	}{
-		{"https://a.test/", "a.test", 4 + 1},
-		{"http://a.test/path?query", "a.test", 4 + 11},
-		{"https://a.test:8443/", "a.test", 4 + 1 + 11 + 1},
+		{"https://a.test/", "a.test", 6 + 1},
+		{"http://a.test/path?query", "a.test", 6 + 11},
+		{"https://a.test:8443/", "a.test", 6 + 1 + 11 + 1},
 		// The host key is the registrable domain, not the host name.
-		{"https://www.a.test/", "a.test", 4 + 1 + 10 + 1},
-		{"https://[2001:db8::1]/x", "[2001:db8::1]", 4 + 2},
+		{"https://www.a.test/", "a.test", 6 + 1 + 10 + 1},
+		{"https://[2001:db8::1]/x", "[2001:db8::1]", 6 + 2},
 		// The host name is longer than maxAuthority, so the entry contains the whole URL.
-		{"https://" + long + "/", "a.test", 4 + 1 + 8 + len(long) + 1},
-		{"ftp://a.test/x", "a.test", 4 + 1 + 14},
-		{"https:///x", "", 4 + 1 + 10},
-		{"https://a.test", "a.test", 4 + 1 + 14},
-		{"/", "", 4 + 1 + 1},
-		{"x", "\xff", 4 + 1 + 1},
+		{"https://" + long + "/", "a.test", 6 + 1 + 8 + len(long) + 1},
+		{"ftp://a.test/x", "a.test", 6 + 1 + 14},
+		{"https:///x", "", 6 + 1 + 10},
+		{"https://a.test", "a.test", 6 + 1 + 14},
+		{"/", "", 6 + 1 + 1},
+		{"x", "\xff", 6 + 1 + 1},
 	} {
 		entry := checkEntry(t, frontier.Item{URL: c.url, Host: c.host})
 		if len(entry) != c.length {
@@ -53,7 +53,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 	full := checkEntry(t, frontier.Item{
 		URL: "http://a.test/", Host: "a.test", Depth: 65535, Hops: 255, Priority: frontier.PriorityAsset, Class: 255,
-		Attempts: 255, Deliveries: 254, Round: 1<<32 - 1, Referrer: frontier.Referrer{1},
+		Attempts: 255, Deliveries: 254, Added: 1<<16 - 2, Round: 1<<32 - 1, Referrer: frontier.Referrer{1},
 		Submission: strings.Repeat("s", frontier.MaxSubmission),
 	})
 	if full[1] != 255 || full[2] != 254 {
@@ -71,9 +71,9 @@ func TestDecodeEntryRefusesDamage(t *testing.T) {
 		}
 	}
 	for _, entry := range []string{
-		"\x06\x00\x00\x00/",                     // priority 3
-		"\x00\x00\x00\xff\xff\xff\x7f/",         // depth beyond 65535
-		"\x00\x00\x00\x80\x80\x80\x80\x80\x80/", // depth without end
+		"\x06\x00\x00\x00\x00\x00/",                     // priority 3
+		"\x00\x00\x00\x00\x00\xff\xff\xff\x7f/",         // depth beyond 65535
+		"\x00\x00\x00\x00\x00\x80\x80\x80\x80\x80\x80/", // depth without end
 	} {
 		if it, err := decodeEntry(entry, "a.test", testHasher); err == nil {
 			t.Errorf("decodeEntry(%q) = %+v, want an error", entry, it)
@@ -88,7 +88,7 @@ func FuzzEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, url, host string, depth uint16, hops, priority, class uint8, round uint32, referrer uint64) {
 		it := frontier.Item{
 			URL: url, Host: host, Depth: depth, Hops: hops, Priority: frontier.Priority(priority % frontier.Priorities),
-			Class: frontier.Class(class), Attempts: hops ^ 1, Deliveries: class ^ 2, Round: round,
+			Class: frontier.Class(class), Attempts: hops ^ 1, Deliveries: class ^ 2, Added: frontier.Moment(depth ^ 3), Round: round,
 		}
 		for i := range it.Referrer {
 			it.Referrer[i] = byte(referrer >> (8 * i))
@@ -100,8 +100,8 @@ func FuzzEntry(f *testing.F) {
 // FuzzDecodeEntry: no input causes a panic, and an item that was decoded does not change
 // when it is encoded and decoded again.
 func FuzzDecodeEntry(f *testing.F) {
-	f.Add("\x03\x00\x00\x01/path", "a.test")
-	f.Add("\xff\x01\x02\x80\x01\x05\x06\x07\x01\x02\x03\x04\x05\x06\x07\x08\x01b/", "a.test")
+	f.Add("\x03\x00\x00\x00\x00\x01/path", "a.test")
+	f.Add("\xff\x01\x02\x00\x07\x80\x01\x05\x06\x07\x01\x02\x03\x04\x05\x06\x07\x08\x01b/", "a.test")
 	f.Fuzz(func(t *testing.T, entry, host string) {
 		it, err := decodeEntry(entry, host, testHasher)
 		if err != nil {

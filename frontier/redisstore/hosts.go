@@ -64,7 +64,7 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 	}
 	var busy []string
 	for some := range slices.Chunk(hosts, pageSize/2) {
-		states, err := l.states(ctx, p, some, true)
+		states, err := l.states(ctx, p, some, true, query.Oldest)
 		if err != nil {
 			return false, err
 		}
@@ -103,7 +103,7 @@ func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.Host
 		hosts[at.part] = append(hosts[at.part], text(at.Member))
 	}
 	for p, some := range hosts {
-		states, err := l.states(ctx, p, some, true)
+		states, err := l.states(ctx, p, some, true, false)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (l *hostLook) finished(ctx context.Context, p *partition, busy []string, vi
 			return is
 		})
 		for some := range slices.Chunk(hosts, pageSize/2) {
-			states, err := l.states(ctx, p, some, false)
+			states, err := l.states(ctx, p, some, false, false)
 			if err != nil {
 				return false, err
 			}
@@ -184,6 +184,7 @@ type hostReplies struct {
 	counts *redis.StringCmd
 	failed *redis.IntCmd
 	queues [frontier.Priorities]*redis.IntCmd // nil for a host without items, as the next two
+	heads  []*redis.StringSliceCmd            // the first items of the queues
 	lease  *redis.MapStringStringCmd
 	ends   *redis.FloatCmd
 	due    *redis.FloatCmd
@@ -191,8 +192,8 @@ type hostReplies struct {
 }
 
 // states returns the states of hosts of a partition, index for index. The argument busy reports whether they may
-// have queued or leased items.
-func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, busy bool) ([]frontier.HostState, error) {
+// have queued or leased items, and the argument oldest whether to look for the oldest one.
+func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, busy, oldest bool) ([]frontier.HostState, error) {
 	if len(hosts) == 0 {
 		return nil, nil
 	}
@@ -207,6 +208,9 @@ func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, bus
 		if busy {
 			for priority := range r.queues {
 				r.queues[priority] = pipe.LLen(ctx, p.queue(priority, host))
+				if oldest {
+					r.heads = append(r.heads, pipe.LRange(ctx, p.queue(priority, host), 0, 0))
+				}
 			}
 			r.lease, r.ends = pipe.HGetAll(ctx, p.active(host)), pipe.ZScore(ctx, p.leased, host)
 			r.due, r.waits = pipe.ZScore(ctx, p.due, host), pipe.ZScore(ctx, p.siteQueue(l.siteOf(host)), host)
@@ -223,6 +227,11 @@ func (l *hostLook) states(ctx context.Context, p *partition, hosts []string, bus
 	states := make([]frontier.HostState, len(hosts))
 	for i, host := range hosts {
 		states[i] = l.stateOf(host, &replies[i], clock)
+		if oldest {
+			if err := l.addOldest(&states[i], &replies[i], clock); err != nil {
+				return nil, err
+			}
+		}
 		n := &states[i].Counts
 		n.Missing = n.Ago == 0 && counted >= l.hostsCounted()
 	}
@@ -271,6 +280,25 @@ func (l *hostLook) stateOf(host string, r *hostReplies, clock time.Time) frontie
 	worker := l.workers[lease["w"]]
 	h.Worker, h.Lost, h.EndsIn = worker.Name, !worker.Live && l.cfg.Now == nil, left(int64(r.ends.Val()))
 	return h
+}
+
+// addOldest sets the oldest URL of a host.
+func (l *hostLook) addOldest(state *frontier.HostState, r *hostReplies, clock time.Time) error {
+	var entries []string
+	for _, it := range activeItems(r.lease.Val()) {
+		entries = append(entries, it.entry)
+	}
+	for _, head := range r.heads {
+		entries = append(entries, head.Val()...)
+	}
+	for _, entry := range entries {
+		item, err := decodeEntry(entry, state.Host, l.hasher)
+		if err != nil {
+			return err
+		}
+		state.LookOldest(&item, l.age(clock))
+	}
+	return nil
 }
 
 // countsOf decodes a value of partition.counts, as complete.lua writes it. It leaves out Failed.

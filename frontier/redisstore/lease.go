@@ -55,6 +55,12 @@ func (s *Store) now() time.Time {
 	return time.Now()
 }
 
+// age returns how long after the creation of the crawl a time is.
+func (s *Store) age(now time.Time) time.Duration { return now.Sub(s.card.Created) }
+
+// moment returns the Moment of now.
+func (s *Store) moment() frontier.Moment { return frontier.MomentAt(s.age(s.now())) }
+
 // maxTries bounds how many times one call of Lease tries hosts. Lease tries other
 // hosts if other workers got the first ones.
 const maxTries = 4

@@ -84,7 +84,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	}
 	store, err := open(localstore.Config{
 		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.Capacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
-		Policy: c.Policy, LeaseTTL: c.LeaseTTL, Windows: c.Windows,
+		Policy: c.Policy, LeaseTTL: c.LeaseTTL, Windows: c.Windows, Pure: c.Exact.Pure,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ robots.txt or latency), the next request, and what the host waits for. Hosts tha
 have no URLs left are listed too. --host shows all that is known of one host.
 
 The orders: queued (most first), pages, errors, wait (the latest next request
-first), oldest (hosts with URLs of which nothing was finished for longest).`,
+first), oldest (the host whose oldest URL has waited for longest first).`,
 		Example: `  crawler hosts --trouble
   crawler hosts --sort errors --top 50 --json
   crawler hosts --host www.example.org`,
