@@ -37,7 +37,8 @@ func (s *Server) routeAll() {
 		Responses: s.json("201", reflect.TypeFor[issuedKey]()),
 	}, Write, issue, s.once.Issuer())
 	delete(s.api.OpenAPI().Components.Schemas.Map(), "ErrorModel") // transform replaces it
-	s.routes["GET /openapi.json"] = route{Read, plain}
+	s.routes["GET /openapi.json"], s.routes["GET /metrics"] = route{Read, plain}, route{Read, plain}
+	s.mux.Handle("GET /metrics", s.metrics.handler())
 	document, err := s.api.OpenAPI().MarshalJSON()
 	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		if err != nil {

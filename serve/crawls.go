@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -93,11 +94,7 @@ func (s *Server) routeCrawls() {
 		if found, err := s.root.get("done", id, new(done)); found || err != nil {
 			return nil, err
 		}
-		m, err := s.fleet.get(in.Crawl)
-		if err != nil {
-			return nil, err
-		}
-		return nil, s.fleet.delete(ctx, m, id)
+		return nil, s.fleet.delete(ctx, in.Crawl, id)
 	})
 }
 
@@ -114,6 +111,9 @@ func (s *Server) createCrawl(ctx context.Context, in *createInput) (*answer[Crea
 		if c := m.copy(); c.Creation == id {
 			made, found = createdOf(&c), true
 		}
+	}
+	if found && (made == nil || made.Name != in.Body.Name || !slices.Equal(made.Settings, in.Body.Settings)) {
+		return nil, newProblem("other-payload", "")
 	}
 	if !found {
 		c := card{

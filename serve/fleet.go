@@ -196,13 +196,19 @@ func (f *fleet) create(ctx context.Context, m *member) error {
 	return f.put(m, made)
 }
 
-// delete removes a crawl, and keeps that the request with an ID did so.
-func (f *fleet) delete(ctx context.Context, m *member, id string) error {
+// delete removes a crawl, and keeps that the request with an ID did so. If it returns an error, it can be repeated.
+func (f *fleet) delete(ctx context.Context, name, id string) error {
+	f.mu.Lock()
+	m := f.crawls[name]
+	f.mu.Unlock()
+	if m == nil {
+		return newProblem("no-crawl", "no crawl is named "+name)
+	}
 	m.change.Lock()
 	defer m.change.Unlock()
 	c := m.copy()
-	if c.State != "" {
-		return newProblem("no-crawl", "no crawl is named "+m.name)
+	if c.State == creating || c.State == deleting && c.Deletion != id {
+		return newProblem("no-crawl", "no crawl is named "+name)
 	}
 	c.State, c.Deletion, c.Run = deleting, id, false
 	if err := f.put(m, c); err != nil {
@@ -338,7 +344,7 @@ func (f *fleet) runAll(ctx context.Context, m *member) {
 		}
 		m.state, m.end, m.fault = state, end, ""
 		if err != nil {
-			m.fault = err.Error()
+			m.fault = f.root.without(err.Error())
 		}
 		m.stop()
 		m.stop = nil
@@ -412,12 +418,15 @@ func (f *fleet) filterBytes() (sum uint64) {
 	return sum
 }
 
-// awaitEnd ends the run of a crawl, and waits until it has ended.
+// awaitEnd ends the run of a crawl and its requests, and waits until it has ended.
 func (m *member) awaitEnd(ctx context.Context) error {
 	m.mu.Lock()
 	stop, ended := m.stop, m.ended
 	if stop != nil {
 		stop()
+	}
+	if m.opened != nil {
+		m.opened.Abort()
 	}
 	m.mu.Unlock()
 	if stop == nil {

@@ -207,7 +207,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
 	route, found := s.routes[pattern]
 	switch {
-	case !found || r.URL.EscapedPath() != r.URL.Path: // names need no escapes, and each resource has one path
+	case !found || r.Method == http.MethodHead && route.kind == stream || r.URL.EscapedPath() != r.URL.Path: // names need no escapes, and each resource has one path
 		s.refuseRoute(w, r)
 		return
 	case !callerOf(r.Context()).Scope.permits(route.scope):
@@ -270,8 +270,10 @@ func (a *answered) WriteHeader(status int) {
 // Unwrap lets http.ResponseController find the connection.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// audit writes a line about a request that wanted to change something.
+// audit counts, and writes a line about, a request that wanted to change something.
 func (s *Server) audit(w *answered, r *http.Request, caller string) {
+	replayed := w.Header().Get(idempotency.Replayed) != ""
+	s.metrics.count(w.status, replayed)
 	if s.cfg.Audit == nil {
 		return
 	}
@@ -285,7 +287,7 @@ func (s *Server) audit(w *answered, r *http.Request, caller string) {
 		Status   int       `json:"status"` // 0 if there was no answer
 		Replayed bool      `json:"replayed,omitempty"`
 		Remote   string    `json:"remote"`
-	}{time.Now().UTC(), caller, keyOf(r.Context()), r.Method, r.URL.EscapedPath(), w.status, w.Header().Get(idempotency.Replayed) != "", r.RemoteAddr})
+	}{time.Now().UTC(), caller, keyOf(r.Context()), r.Method, r.URL.EscapedPath(), w.status, replayed, r.RemoteAddr})
 	if err == nil {
 		s.limits.mu.Lock() // one line at a time
 		defer s.limits.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -54,7 +53,7 @@ var kinds = map[string]struct {
 	"exists":           {http.StatusConflict, "There is a crawl with this name"},
 	"conflict":         {http.StatusConflict, "The state of the crawl does not permit this"},
 	"under-way":        {http.StatusConflict, "An upload with this Idempotency-Key is under way"},
-	"other-payload":    {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another upload"},
+	"other-payload":    {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another request"},
 	"digest":           {http.StatusBadRequest, "The body does not have its Content-Digest"},
 	"too-large":        {http.StatusRequestEntityTooLarge, "The body is too large"},
 	"too-many":         {http.StatusTooManyRequests, "There are too many requests"},
@@ -144,7 +143,7 @@ func (s *Server) kindOf(ctx context.Context, err error) *problem {
 	slices.Sort(codes)
 	for _, k := range kindsOfCodes {
 		if slices.ContainsFunc(k.codes, func(code string) bool { return slices.Contains(codes, code) }) {
-			p := newProblem(k.kind, strings.ReplaceAll(err.Error(), s.root.dir+"/", ""))
+			p := newProblem(k.kind, s.root.without(err.Error()))
 			p.Codes = codes
 			return p
 		}

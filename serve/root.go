@@ -33,6 +33,9 @@ type root struct{ dir string }
 func (r root) crawl(name string) string { return filepath.Join(r.dir, name+".crawl") }
 func (r root) temp() string             { return filepath.Join(r.dir, "temp") }
 
+// without returns a text for callers, without the path of the directory.
+func (r root) without(text string) string { return strings.ReplaceAll(text, r.dir+"/", "") }
+
 // open creates the directories, and removes the temporary files of an earlier process.
 func (r root) open() error {
 	if err := os.RemoveAll(r.temp()); err != nil {

@@ -299,6 +299,10 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: %q", path, r.body)
 		}
 	}
+	if text := s.ask("GET", "/metrics", "", "").want(t, 200).body; !strings.Contains(text, `crawler_serve_changes_total{replayed="false",status="405"} 1`) ||
+		!strings.Contains(text, `crawler_serve_crawls{state="running"} 0`) || !strings.Contains(text, "crawler_serve_sweep_lag_seconds 0") {
+		t.Errorf("metrics: %s", text)
+	}
 	public, err := serve.New(t.Context(), config(t))
 	if err != nil {
 		t.Fatal(err)

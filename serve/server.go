@@ -50,6 +50,7 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  map[string]route // by the pattern of the mux
 	limits  limits
+	metrics *metrics
 	ending  chan struct{} // closed when the Server ends
 	changes http.Handler  // the mux behind the Middleware
 	handler http.Handler
@@ -89,6 +90,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.finishRetries(ctx); err != nil {
 		return nil, err
 	}
+	s.metrics = newMetrics(s)
 	s.routeAll()
 	s.changes, s.handler = s.once.Wrap(s.mux), s.guard()
 	return s, nil

@@ -335,9 +335,13 @@ func (s *Server) retry(ctx context.Context, in *retryInput) (*answer[crawl.Retri
 	r := retrial{Crawl: in.Crawl, Who: author(ctx), Failures: frontier.Failures{
 		Host: strings.ToLower(in.Body.Host), Outcome: in.Body.Outcome, Within: time.Duration(in.Body.Seconds) * time.Second,
 	}}
+	asked := r.Failures
 	found, err := s.root.get("retries", id, &r)
 	if err == nil && !found {
 		err = s.root.put("retries", id, r)
+	}
+	if err == nil && r.Failures != asked {
+		err = newProblem("other-payload", "")
 	}
 	if err == nil && r.Done == nil {
 		err = s.doRetry(ctx, id, &r)

@@ -185,9 +185,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 	}
 	u := &uploading{server: s, member: m, handle: h, id: id, stored: p, sum: sha256.New(), control: http.NewResponseController(w)}
 	if !m.copy().Run {
-		release, err := h.Keep(r.Context())
-		if err != nil {
-			return p, false, err
+		release, failed := h.Keep(r.Context())
+		if failed != nil {
+			return p, false, failed
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
