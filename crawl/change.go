@@ -45,9 +45,13 @@ type Change struct {
 	// From is the number of the version from which the change is made; 0 is that of a policy that was never
 	// changed. nil means the newest one.
 	From *uint64 `json:"from,omitempty"`
-	Who  string  `json:"who"`           // who makes the change, as in user@host
-	Why  string  `json:"why,omitempty"` // for the history
-	Dry  bool    `json:"dry,omitempty"` // change nothing, only say what the change would do
+	// NewSecrets are names of headers that may be secret, as in a SecretError. The crawl forgets their digests, and the
+	// next process that opens the crawl with such a header stores its own. Processes that have another value then stop.
+	NewSecrets []string `json:"new_secrets,omitempty"`
+
+	Who string `json:"who"`           // who makes the change, as in user@host
+	Why string `json:"why,omitempty"` // for the history
+	Dry bool   `json:"dry,omitempty"` // change nothing, only say what the change would do
 }
 
 // Changed is the result of a Change.
@@ -103,10 +107,9 @@ func (ses *session) change(ctx context.Context, c Change) (r Changed, err error)
 	if len(errs) > 0 {
 		return r, fmt.Errorf("%w: %w", ErrRefused, errors.Join(errs...))
 	}
-	v := &PolicyVersion{Number: numberOf(newest) + 1, Time: time.Now().UTC().Truncate(time.Second), Who: c.Who, Why: c.Why}
-	v.Values = make(frontier.Settings)
-	if newest != nil {
-		maps.Copy(v.Values, newest.Values)
+	v := nextVersion(newest, c.Who, c.Why)
+	if err := forget(v, newest, c.NewSecrets); err != nil {
+		return r, err
 	}
 	for _, row := range settings.Rows() {
 		from, to := row.Value(&before).Stored(), row.Value(&after).Stored()
@@ -181,6 +184,13 @@ func (ses *session) adopt(v *PolicyVersion) error {
 	if err != nil {
 		return err
 	}
+	secret, err := secretsOf(v)
+	if err == nil {
+		_, err = ses.checkSecrets(&secret)
+	}
+	if err != nil {
+		return err
+	}
 	p := policyOf(&s, v)
 	p.Header = ses.plan.headerAt(&s)
 	if err := p.Validate(); err != nil {
@@ -206,6 +216,9 @@ func (p *Plan) settingsAt(v *PolicyVersion) (Settings, error) {
 		return s, nil
 	}
 	for name, text := range v.Values {
+		if name == secretsSetting {
+			continue
+		}
 		row := settings.Find(name)
 		if row == nil || row.Who != settings.Live {
 			return s, &settings.Error{Name: name, Err: fmt.Errorf("version %d of the policy has it, but this program cannot change it", v.Number)}
@@ -260,7 +273,7 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 	errs = append(errs, checkHosts(to.Hosts))
 	for name, values := range to.Headers {
 		if get.PrivateHeader(name) && !slices.Equal(values, from.Headers[name]) {
-			refuse(true, settings.HeaderName, name+" may be secret, and secrets are not stored: each worker has them from its own --header")
+			refuse(true, settings.HeaderName, name+" may be secret, and secrets are not stored: each worker has them from its own --header; NewSecrets accepts another value")
 		}
 	}
 	refuse(robots.ProductToken(agentOf(to)) != robots.ProductToken(agentOf(from)), settings.HeaderName,

@@ -91,7 +91,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.plan.Settings.Grace) })()
 	endRun := func(why error) {
-		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
+		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) || errors.Is(why, frontier.ErrParamsMismatch) {
 			c.ending.begin(why, ses.plan.Settings.Grace)
 		}
 		stop(why)
@@ -137,6 +137,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	m.finishJournals(ctx, c.ending, r.endedByItself())
 	endWatching()
 	watch.Wait()
+	if secret, is := errors.AsType[*SecretError](cause); is {
+		err = errors.Join(secret, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type session struct {
 	changing  sync.Mutex   // held during a change of the policy
 	adopting  sync.Mutex   // guards plan.version
 	confirmed confirmation // of the policy of a crawl in Redis
+	digests   secretDigests
 
 	feeding  atomic.Int64         // calls of Feed that are not done yet
 	closed   atomic.Bool          // nothing can be added any more: see report.Sample
@@ -70,6 +71,11 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	}
 	if purpose == engine.ToLook {
 		return ses, nil
+	}
+	if purpose == engine.ToCrawl {
+		if err := ses.settleSecrets(ctx); err != nil {
+			return nil, errors.Join(err, ses.close())
+		}
 	}
 	var unconfirmed func() <-chan struct{}
 	if p.Redis != nil {

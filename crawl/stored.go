@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -12,14 +12,13 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/settings"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // The settings of several runs are combined here: those of this run, those that are stored with the crawl, and
 // those in this process's own directory. settings.Kept says which is where. Secrets are not stored. The
-// crawl has the names of the headers that may be secret.
+// crawl has the names of the headers that may be secret, and digests: see secrets.go.
 
 // Names of stored settings that are not rows of the table, and of settings with rules of their own.
 const (
@@ -232,21 +231,8 @@ func (p *Plan) checkMissing(needed []string, own frontier.Settings) error {
 	return missing
 }
 
-// privateNames returns the names of all headers that are not stored.
-func (p *Plan) privateNames() (names []string) {
-	for name := range p.Settings.Headers {
-		if get.PrivateHeader(name) {
-			names = append(names, http.CanonicalHeaderKey(name))
-		}
-	}
-	for _, host := range p.Settings.Hosts {
-		for name := range host.Headers {
-			names = append(names, host.Pattern+": "+http.CanonicalHeaderKey(name))
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
+// privateNames returns the sorted names of all headers that are not stored.
+func (p *Plan) privateNames() []string { return slices.Sorted(maps.Keys(p.privateValues())) }
 
 // identity returns the settings to store in a new crawl, or to compare with the stored
 // ones. A crawl that exists keeps the defaults of later runs that it was created with.

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -46,6 +47,12 @@ func (ses *session) watchPolicy(ctx context.Context) {
 		cancel()
 		if err == nil {
 			ses.confirmed.extend(at)
+		}
+		if secret, is := errors.AsType[*SecretError](err); is {
+			if stop := ses.monitor.stop.Load(); stop != nil {
+				(*stop)(secret)
+			}
+			return
 		}
 		if err != nil && ctx.Err() == nil && !failed {
 			ses.plan.Logger.Warn("the policy of the crawl is not known", slog.Any("err", err))

@@ -108,6 +108,10 @@ func (at location) explain(err error) error {
 	if live, is := errors.AsType[*crawl.LiveError](err); is {
 		return at.explainLive(live)
 	}
+	if secret, is := errors.AsType[*crawl.SecretError](err); is {
+		return usage(fmt.Errorf("%w\ngive the value of the crawl, or let all its workers have the new one:\n  %s", err,
+			at.command("set")+" --new-secret "+shellQuote(secret.Header)))
+	}
 	if errors.Is(err, crawl.ErrRefused) {
 		return usage(err)
 	}

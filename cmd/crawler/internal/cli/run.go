@@ -116,7 +116,7 @@ func (r *running) failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the directory was removed
 		return &exitError{exitFailed, err}
-	case errors.Is(err, frontier.ErrFilterLost):
+	case errors.Is(err, frontier.ErrFilterLost), errors.Is(err, frontier.ErrParamsMismatch):
 		return r.plan.at.explain(err)
 	}
 	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.plan.at)}

@@ -25,6 +25,7 @@ import (
 func newSet(s streams) *cobra.Command {
 	var at target
 	var why, from, crash string
+	var renewed []string
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "set [--dir DIR | --redis URL --name NAME] [--why TEXT]\n" +
@@ -44,7 +45,6 @@ removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
 		Example: `  crawler set delay=5s --why 'the owner asked'
   crawler set 'exclude+=/calendar/' --dry-run
   crawler set 'hosts:*.example.org=delay 10s'`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	at.addTo(cmd)
 	flags := cmd.Flags()
@@ -60,11 +60,15 @@ removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
 		}
 		return nil
 	})
+	flags.StringArrayVar(&renewed, "new-secret", nil, "forget the digest of the secret header `NAME`; the next run stores that of its value")
 	flags.BoolVar(&dry, "dry-run", false, "change nothing, say what the change would do")
 	addCrash(flags, &crash)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		crashAt(crash)
-		change := crawl.Change{Who: whoAmI(), Why: why, Dry: dry}
+		if len(args)+len(renewed) == 0 {
+			return usage(errors.New("nothing to set: want NAME=VALUE, or --new-secret"))
+		}
+		change := crawl.Change{NewSecrets: renewed, Who: whoAmI(), Why: why, Dry: dry}
 		if from != "" {
 			number, err := strconv.ParseUint(from, 10, 64)
 			if err != nil {
@@ -115,7 +119,7 @@ func whoChanges() string {
 		}
 		b.WriteString(line + "\n")
 	}
-	b.WriteString("Headers that may be secret are not stored: each run has them from its --header.")
+	b.WriteString("Of headers that may be secret, only names and digests are stored: each run has\nthem from its --header. --new-secret NAME lets runs have another value.")
 	return b.String()
 }
 
