@@ -17,7 +17,7 @@ import (
 // host are closer than the delay, and each crawl finds everything.
 func TestGateBetweenCrawls(t *testing.T) {
 	t.Parallel()
-	const delay = 300 * time.Millisecond
+	const delay = 600 * time.Millisecond
 	web, err := testweb.New(testweb.Config{Seed: 5, Hosts: 50, Pages: 250, MeanBytes: 1000, KeepLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestGateBetweenCrawls(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
-	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay})
+	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay, Lag: 200 * time.Millisecond})
 	if err := verdict.Err(); err != nil {
 		t.Errorf("%d hosts: %v", verdict.Hosts, err)
 	}

@@ -345,6 +345,35 @@ func TestSameAnswer(t *testing.T) {
 	check(start(t, cfg))
 }
 
+// TestDefaultsOfOperator: the settings of the Config hold for new crawls, also those that a crawl keeps only in its policy, and
+// a crawl keeps what it was created with.
+func TestDefaultsOfOperator(t *testing.T) {
+	t.Parallel()
+	cfg, web := config(t), site(t)
+	cfg.Settings.MaxPages, cfg.Settings.MaxDepth, cfg.Settings.Exclude = 4, 7, []string{"/nothing/"}
+	s := start(t, cfg)
+	s.create("a", "exclude=/none/", "field=t=title")
+	s.create("b", "max-pages=2")
+	s.end()
+	cfg.Settings = config(t).Settings
+	s = start(t, cfg)
+	for name, want := range map[string]map[string]string{
+		"a": {"max-pages": "4", "max-depth": "7", "exclude": `["/none/"]`, "field": `[{"URL":"","Fields":["t=title"]}]`}, "b": {"max-pages": "2", "exclude": `["/nothing/"]`},
+	} {
+		var settings serve.PolicySettings
+		s.ask("GET", "/v1/crawls/"+name+"/settings", "", "").want(t, 200, &settings)
+		for setting, value := range want {
+			if got := settings.Settings[setting]; got != value {
+				t.Errorf("%s of crawl %s is %s, want %s", setting, name, got, value)
+			}
+		}
+		s.ask("POST", "/v1/crawls/"+name+"/seeds", "s", `{"seeds":["`+web+`/0"]}`).want(t, 200)
+		if c := s.await(name, func(c serve.CrawlStatus) bool { return c.State == serve.Finished && c.Status.Stats.Pages > 0 }); fmt.Sprint(c.Status.Stats.Pages) != want["max-pages"] {
+			t.Errorf("crawl %s has %d pages, want %s", name, c.Status.Stats.Pages, want["max-pages"])
+		}
+	}
+}
+
 // TestUploadGoesOn: an upload that is cut off goes on where it ended, its counts are those of one upload, and while it is
 // under way a repeat is refused.
 func TestUploadGoesOn(t *testing.T) {

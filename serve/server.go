@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -180,7 +181,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 
 // sweep deletes what has expired, until ctx ends.
 func (s *Server) sweep(ctx context.Context) {
-	go func() {
+	var files sync.WaitGroup
+	defer files.Wait()
+	files.Go(func() {
 		for ctx.Err() == nil {
 			if err := errors.Join(s.root.sweep(time.Now()), s.uploads.sweep(ctx, time.Now())); err != nil {
 				s.cfg.Logger.Error("sweep failed", slog.Any("err", err))
@@ -190,7 +193,7 @@ func (s *Server) sweep(ctx context.Context) {
 			case <-time.After(time.Hour):
 			}
 		}
-	}()
+	})
 	for ctx.Err() == nil {
 		if err := idempotency.Sweep(ctx, s.answers, 0); err != nil {
 			s.cfg.Logger.Error("sweep failed", slog.Any("err", err))

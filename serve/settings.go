@@ -65,15 +65,19 @@ func checkTexts(texts []string) error {
 // those of this machine and of each run.
 func (f *fleet) config(c *card, isNew bool) (cfg crawl.Config, later []string, err error) {
 	var given []string
-	s := f.cfg.Settings
-	if !isNew {
-		for _, row := range settings.Rows() {
-			if row.Kept != settings.Here && (row.Kept != settings.Never || row.Who == settings.Live) {
-				if err := row.Value(&s).Adopt(row.Default); err != nil {
-					return cfg, nil, err
-				}
+	s, plain := f.cfg.Settings, settings.Default()
+	for _, row := range settings.Rows() {
+		inPolicy := row.Kept == settings.Never && row.Who == settings.Live // a crawl keeps it only if its policy was changed
+		if set := row.Value(&s).Stored(); inPolicy && set != row.Value(&plain).Stored() {
+			later = append(later, row.Assignment(set)...)
+		}
+		if inPolicy || !isNew && row.Kept != settings.Here && row.Kept != settings.Never {
+			if err := row.Value(&s).Adopt(row.Default); err != nil {
+				return cfg, nil, err
 			}
 		}
+	}
+	if !isNew {
 		s.Agent = crawl.DefaultSettings().Agent
 	}
 	for _, text := range c.Settings {
