@@ -76,6 +76,7 @@ var classes = []frontier.Class{frontier.Bulk, frontier.Exact, frontier.Sitemap, 
 // finishedItem returns the item of a record.
 func finishedItem(r *record.Record) (item frontier.Finished, err error) {
 	item.URL, item.Host, item.Depth, item.Round = r.URL, r.Host, uint16(r.Depth), uint32(r.Round)
+	item.Submission = r.Submission
 	if r.Check != "" {
 		form, _ := canon.New(canon.Options{}) // the host does not depend on the options
 		url, err := form.Parse(r.URL)

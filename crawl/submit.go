@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type Submission struct {
 	ID    [32]byte `json:"id"`
 	Chunk int      `json:"chunk"` // 0 for the first one
 	Seeds []string `json:"seeds"`
+	// Last says that no chunk follows. It is a part of the content: a repeat with fewer or more chunks is refused.
+	Last bool `json:"last,omitempty"`
 	// Check says that the hosts of the seeds are looked up first: see Handle.SeedChecked. A repeat looks nothing up.
 	Check bool `json:"check,omitempty"`
 	// TTL is how long the answer is kept at least; 0 means SubmissionTTL. A repeat after it is a new submission.
@@ -52,9 +55,11 @@ type Submitted struct {
 // Submit adds the seeds of a chunk to the crawl, once for its ID and number. If a caller got no answer, also because a process or
 // a server crashed, it calls Submit again. Then all calls together have one effect, and each call without an error
 // has the same answers. The answers contain only what can be repeated: SeedAnswer.Message has no detail of a rule. The
-// error wraps ErrOtherPayload if the first call had other seeds or another Key.
+// error wraps ErrOtherPayload if the first call had other seeds, another Key or another Last.
 //
-// In a directory, the answers are stored in the step that adds the seeds. For a crawl in Redis the error is errors.ErrUnsupported.
+// In a directory, the answers are stored in the step that adds the seeds. In Redis, the verdict on each seed is stored in
+// the step of its partition, and the whole answer last. Where Postgres decides about exact URLs, its row of a waiting URL
+// names the submission. docs/guide/submissions.md says what holds after a server has lost data.
 func (h *Handle) Submit(ctx context.Context, s Submission) (Submitted, error) {
 	if err := s.check(); err != nil {
 		return Submitted{}, err
@@ -105,7 +110,7 @@ func (ses *session) submit(ctx context.Context, s Submission) (r Submitted, err 
 	if err := s.check(); err != nil { // of another process
 		return r, err
 	}
-	call := fetcher.Submission{Chunk: chunk("seeds", s.ID, s.Chunk, s.TTL, append([]string{s.Key}, s.Seeds...)...), Key: s.Key, Seeds: s.Seeds}
+	call := fetcher.Submission{Chunk: chunk("seeds", s.ID, s.Chunk, s.TTL, append([]string{s.Key, strconv.FormatBool(s.Last)}, s.Seeds...)...), Key: s.Key, Seeds: s.Seeds}
 	call.Judge = func(i int) frontier.Reason {
 		reason, _ := ses.plan.checkSeed(ctx, s.Seeds[i], s.Check)
 		return reason

@@ -12,9 +12,6 @@ import (
 func TestSubmitOnce(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, c Config) {
-		if c.Redis != nil {
-			t.Skip("a crawl in Redis does not support it yet")
-		}
 		run, err := Open(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

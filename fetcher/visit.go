@@ -228,6 +228,7 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		URL: item.URL, Host: item.Host, Depth: int(item.Depth), Attempts: int(item.Attempts),
 		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
+		Submission: item.Submission,
 	}
 	if url, isCheck := frontier.Checked(item.URL); isCheck {
 		r.URL = url

@@ -29,6 +29,7 @@ type Record struct {
 	Depth        int       `json:"depth"`
 	Class        string    `json:"class,omitempty"`       // frontier.Class; empty means bulk
 	ReferrerID   string    `json:"referrer_id,omitempty"` // 16 hex digits
+	Submission   string    `json:"submission,omitempty"`  // frontier.Offer.Submission
 	ID           string    `json:"id"`                    // 16 hex digits; it is the referrer_id of pages found on this page
 	Attempts     int       `json:"attempts"`              // requests for the URL in this round
 	Round        int       `json:"round"`                 // 0 at first; see frontier.Item

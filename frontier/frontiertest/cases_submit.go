@@ -10,7 +10,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// submitCases are for crawls in a directory, and for a Memory.
 var submitCases = []testCase{
 	{"SubmitRepeatsTheAnswers", Options{MaxPerHost: 4}, func(c *driver) {
 		chunk := chunkOf(1)
@@ -60,6 +59,9 @@ var submitCases = []testCase{
 		c.sameAnswers(c.submit(chunkOf(2), false, linesOf(page("a.test", 0))), []frontier.Verdict{{Answer: frontier.Seen}})
 	}},
 	{"SubmitKeepsAnswersForTheirTime", Options{}, func(c *driver) {
+		if _, elsewhere := c.Crawl.(AnswersExpire); elsewhere {
+			return
+		}
 		offers := pages("a.test", 0, 5)
 		var all []frontier.Chunk
 		for n := range 300 { // more than are removed at once

@@ -50,6 +50,9 @@ type LimitsPagesOnly interface{ LimitsPagesOnly() bool }
 // process cannot use them, so they expire.
 type KeepsLeases interface{ KeepsLeases() }
 
+// AnswersExpire is a Crawl whose server removes the answers of frontier.Submitter, by a clock that Options.Now does not set.
+type AnswersExpire interface{ AnswersExpire() }
+
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
 // Now and Output.
 type Options struct {
@@ -73,13 +76,8 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	suite.Run(t, allCases(), driving(open))
 }
 
-// RunSubmissions tests that calls of frontier.Submitter can be repeated.
-func RunSubmissions(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
-	suite.Run(t, submitCases, driving(open))
-}
-
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, siteCases, quotaCases, raceCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, recheckCases, checkCases, siteCases, quotaCases, raceCases, submitCases)
 }
 
 // driving returns a function that calls the function open and returns a driver of the crawl

@@ -28,7 +28,6 @@ func openMemory(opt Options) *Memory {
 
 func TestMemoryPassesSuite(t *testing.T) {
 	Run(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
-	RunSubmissions(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
 }
 
 func openPagesOnly(_ *testing.T, opt Options) Crawl {

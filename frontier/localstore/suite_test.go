@@ -106,11 +106,9 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 
 func TestSuiteInMemory(t *testing.T) {
 	t.Parallel()
-	for _, run := range []func(*testing.T, func(*testing.T, frontiertest.Options) frontiertest.Crawl){frontiertest.Run, frontiertest.RunSubmissions} {
-		run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-			return openSuite(t, vfs.NewMem(), "crawl", opt)
-		})
-	}
+	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		return openSuite(t, vfs.NewMem(), "crawl", opt)
+	})
 }
 
 func TestSuiteOnDisk(t *testing.T) {

@@ -58,6 +58,10 @@ type ask struct {
 	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error
+	line     line          // of a submission
+	copies   int           // how many other lines of the chunk have the same URL; counted with the verdict on this one
+	ttl      time.Duration // of the verdict on a line
+	certain  bool          // the host of the line is known to be no host of a seed, so its limit counts
 	of       *offering
 	done     bool // it has a verdict or an error; used by the group only
 }
@@ -69,6 +73,8 @@ type answers struct {
 	// epochs has the epoch of each partition's node. The verdicts of a partition are valid
 	// until that epoch ends. A nil epoch means that they are not valid any more.
 	epochs map[*partition]*epoch
+	// counted are the indexes of lines of submissions, whose verdicts add.lua counts.
+	counted []int
 }
 
 // Add implements frontier.Store. If a server is out of memory, the error matches both
@@ -158,11 +164,14 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 			got.verdicts[i] = verdict
 			continue
 		}
-		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), index: i}
+		a := s.newAsk(it, decision)
+		a.index = i
 		a.owed = before != nil && before[i].Answer == frontier.Added
 		a.link = links && !a.owed
-		a.part = s.partitionAt(it.Host, a.host)
-		a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
+		if a.line.chunk != "" { // of a forwarder
+			a.ttl = forwardedTTL
+			got.counted = append(got.counted, i)
+		}
 		n, err := s.nodeOf(ctx, a.part)
 		if err != nil {
 			return answers{}, err
@@ -174,9 +183,6 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 			got.rely(a.part, ep)
 			continue
 		}
-		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
-		a.item.Added = s.moment()
-		a.item.Round, a.later = decision.Round, decision.Later
 		if asks[n] == nil {
 			room := 0
 			if s.nodes.single != nil {
@@ -199,6 +205,21 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 	}
 	return got, nil
 }
+
+// newAsk returns the ask of an offer.
+func (s *Store) newAsk(it *frontier.Offer, decision exact.Decision) ask {
+	a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host)}
+	a.part = s.partitionAt(it.Host, a.host)
+	a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
+	a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
+	a.item.Added = s.moment()
+	a.item.Round, a.later = decision.Round, decision.Later
+	a.line.chunk, a.line.number, _ = exact.ParseLine(decision.Line)
+	return a
+}
+
+// forwardedTTL is how long the verdict on a line is kept that a forwarder offers.
+const forwardedTTL = 24 * time.Hour
 
 // take copies the verdicts of an offering. An item without a verdict is an error, because it
 // would be lost if it counted as seen.
@@ -311,7 +332,14 @@ func (c counts) appendTo(args []any) []any {
 // unknown whether they were counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	sum := make(counts)
-	sum.verdicts(got.verdicts)
+	verdicts := got.verdicts
+	if got.counted != nil {
+		verdicts = slices.Clone(verdicts)
+		for _, i := range got.counted {
+			verdicts[i] = frontier.Verdict{}
+		}
+	}
+	sum.verdicts(verdicts)
 	if len(sum) == 0 {
 		return nil
 	}

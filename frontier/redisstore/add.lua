@@ -6,6 +6,7 @@
 --          3 leased
 --          4 delayed, 5 exact, 6 shadow: only if there are special items. An item is
 --            special if it has at least one of the letters below
+--          7 verdicts of a chunk: only if the items are lines of it, with the letter i
 --          then, in any order, keys that ARGV names by their index in KEYS:
 --            segments of the filter's newest layer
 --            the queues that get items
@@ -15,13 +16,16 @@
 -- ARGV     2 the number of layers that the caller knows
 --          3 the capacity of the newest layer, '' if it has no limit
 --          4 the field of meta that counts the items that the caller adds
---          5 the number of special items
---          then five arguments for each special item:
+--          5 how long the verdicts on lines are kept at least, ms; '' if the items are no lines
+--          6 the number of special items
+--          then five arguments for each special item, or seven with the letter i:
 --            its number among the items of the call, from 1
 --            its letters, see below
 --            its fingerprint
 --            the offset of the round in its entry (see entry.go)
 --            its delay, ms
+--            the number of the line, and how many other lines have the same URL. They
+--              are counted with the line, as seen or refused
 --          then for each host:
 --            the host key
 --            the index of the key state
@@ -52,6 +56,10 @@
 --               measured
 --            z  it is delayed
 --            o  the host's limit does not apply to it
+--            i  it is a line: its verdict is stored and counted here, and if it has one,
+--               nothing happens
+--            c  with i: the limit of its host is certain, so a refusal is stored
+--            k  with i: it is exact, and an exact set knows it
 --            q  it is refused, unless it is already queued or leased. The letter q only
 --               occurs together with n, p or r
 -- returns  1 a letter for each item:
@@ -59,6 +67,9 @@
 --              s  seen
 --              h  refused because of the host's limit
 --              q  refused because of its letter q
+--              A, S, H, Q  the verdict that the line has from an earlier call
+--              u  not decided: a line that the limit of its host refuses, but without
+--                 its letter c
 --              f  not added, because the layer is full
 --              t  not decided, because bits were lost; the caller must test it again
 --            Instead of letters, 1 is the word 'stale' if the number of layers has
@@ -69,7 +80,7 @@
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
-local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
+local layers, capacity, mine, kept = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued', 'top')
 if not record[1] then return {'lost', 0, 0} end
 if record[1] ~= layers then return {'stale', 0, 0} end
@@ -78,21 +89,29 @@ local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(recor
 -- The counters for exact items that the filter claims to contain, by letter.
 local claims = {x = 'promoted', p = 'promoted', n = 'recovered', r = 'renewed'}
 
-local specials, at = {}, 6
-for _ = 1, tonumber(ARGV[5]) do
+local specials, at = {}, 7
+for _ = 1, tonumber(ARGV[6]) do
   local letters = ARGV[at + 1]
-  specials[tonumber(ARGV[at])] = {
+  local special = {
     exact = letters:match('[xnpr]'), later = letters:find('[xpl]'), full = letters:find('q', 1, true),
     sampled = letters:find('s', 1, true), delayed = letters:find('z', 1, true),
     owed = letters:find('o', 1, true),
     print = ARGV[at + 2], cut = tonumber(ARGV[at + 3]), delay = tonumber(ARGV[at + 4]),
+    known = letters:find('k', 1, true), certain = letters:find('c', 1, true),
   }
+  specials[tonumber(ARGV[at])] = special
   at = at + 5
+  if letters:find('i', 1, true) then
+    special.line, special.copies = ARGV[at], tonumber(ARGV[at + 1])
+    special.verdict = redis.call('HGET', KEYS[7], special.line)
+    at = at + 2
+  end
 end
 
 -- The writes to make. hosts has the hosts that get items, with the writes to their keys,
 -- and names has the names of these hosts. The other tables have the writes to other keys.
 local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
+local verdicts = {} -- lines and letters
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 local top = tonumber(record[5] or 0) -- the latest round that an item of the partition has had
 
@@ -141,6 +160,19 @@ local function settleRound(special, claimed, entry)
   end
   top = math.max(top, round)
   return entry
+end
+
+-- note stores and counts the verdict on a line, and counts its copies. It returns 'u' if the verdict is uncertain.
+local function note(line, answer)
+  if answer == 'f' or answer == 't' then return answer end
+  if answer == 'h' and not line.certain then return 'u' end
+  verdicts[#verdicts + 1], verdicts[#verdicts + 2] = line.line, answer
+  local others = line.copies + (answer == 'a' and 0 or 1)
+  if others > 0 then
+    count('other', others)
+    count(answer == 'h' and 'r:max_per_host' or answer == 'q' and 'r:queue_full' or 'seen', others)
+  end
+  return answer
 end
 
 -- admit prepares the writes for a special item that is new. It returns the item's
@@ -193,10 +225,14 @@ while ARGV[at] do
       if from ~= '' then block = bloom_test(segment, from, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]) end
       n = n + 1
       local special, known = specials[n], not block
-      if special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
+      if special and special.known then known = true
+      elseif special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
       local answer = block == nil and 't' or known and 's' or special and special.full and 'q'
         or left <= 0 and not (special and special.owed) and 'h' or block and bits >= room and 'f' or 'a'
-      if special and special.sampled and answer ~= 'f' and answer ~= 't' then shade(special, not block, answer) end
+      if special and special.line then
+        answer = special.verdict and special.verdict:upper() or note(special, answer)
+      end
+      if special and special.sampled and not special.known and answer:find('[ashq]') then shade(special, not block, answer) end
       if answer == 'a' then
         added, left = added + 1, left - 1
         if block then
@@ -248,6 +284,10 @@ for _, host in ipairs(hosts) do
   if host.spent then redis.call('HINCRBY', host.budget, host.field, int(host.spent)) end
 end
 for i = 1, #sets, 3 do bloom_set(sets[i], sets[i + 1], sets[i + 2]) end
+if verdicts[1] then
+  redis.call('HSET', KEYS[7], unpack(verdicts))
+  if redis.call('PTTL', KEYS[7]) < tonumber(kept) then redis.call('PEXPIRE', KEYS[7], kept) end
+end
 if exact[1] then redis.call('SADD', KEYS[5], unpack(exact)) end
 if shadow[1] then redis.call('SADD', KEYS[6], unpack(shadow)) end
 if member then redis.call('HSET', META, 'z', int(member)) end

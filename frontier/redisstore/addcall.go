@@ -27,7 +27,7 @@ const maxAddItems = 128
 func (g *group) add(ctx context.Context, ep *epoch) {
 	g.follow()
 	slices.SortStableFunc(g.unsure, func(a, b *ask) int {
-		return cmp.Or(cmp.Compare(a.part.number, b.part.number), strings.Compare(a.item.Host, b.item.Host))
+		return cmp.Or(cmp.Compare(a.part.number, b.part.number), strings.Compare(a.line.chunk, b.line.chunk), strings.Compare(a.item.Host, b.item.Host))
 	})
 	var calls []*call
 	var of [][]*ask
@@ -81,7 +81,7 @@ type (
 
 // oneCall returns how many of the first items go into one call of the script, at least one.
 // The argument call is the number of that call. The items of a call belong to one
-// partition, were tested with the same layers, and have their bits in different blocks.
+// partition and of one chunk or none, were tested with the same layers, and have their bits in different blocks.
 // oneCall also sets the edits of these items. The edits expect that the earlier calls have
 // changed the blocks.
 func (g *group) oneCall(items []*ask, call int) int {
@@ -89,7 +89,7 @@ func (g *group) oneCall(items []*ask, call int) int {
 	layers := first.test.Layers()
 	layer := g.s.layout.Layer(layers - 1)
 	for n, a := range items {
-		if n == maxAddItems || a.part != first.part || a.test.Layers() != layers {
+		if n == maxAddItems || a.part != first.part || a.line.chunk != first.line.chunk || a.test.Layers() != layers {
 			return n
 		}
 		if a.test.Known {
@@ -149,7 +149,7 @@ func (g *group) call(items []*ask, ep *epoch) *call {
 	p := items[0].part
 	b := callBuilder{s: g.s, part: p, args: make([]any, 0, 16+6*len(items)), segments: make(map[string]int, 4)}
 	b.keys = append(make([]string, 0, 16), p.meta, p.due, p.leased)
-	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added)
+	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added, "")
 	b.specials(items)
 	for len(items) > 0 {
 		n := run(items, func(a, b *ask) bool { return a.item.Host == b.item.Host })
@@ -189,6 +189,13 @@ func (b *callBuilder) specials(items []*ask) {
 	b.args = append(b.args, 0)
 	for i, a := range items {
 		letters := ""
+		if a.line.chunk != "" {
+			own := b.s.cfg.Policy().Host(a.item.Host)
+			letters += "i"
+			if a.certain || own.MaxItems == 0 || !own.UnlessSeed || b.s.scope.Load().Has(frontier.SeedHost(a.item.Host)) {
+				letters += "c"
+			}
+		}
 		if a.exact {
 			letters += decisionLetters[a.decision]
 			if a.later {
@@ -210,11 +217,18 @@ func (b *callBuilder) specials(items []*ask) {
 		if letters != "" {
 			n++
 			b.args = append(b.args, i+1, letters, a.print[:], roundOffset(&a.item), millis(a.delay))
+			if a.line.chunk != "" {
+				b.args = append(b.args, a.line.number, a.copies)
+			}
 		}
 	}
 	if n > 0 {
 		b.args[countIndex] = n
 		b.keys = append(b.keys, b.part.delayed, b.part.exact, b.part.shadow)
+	}
+	if first := items[0]; first.line.chunk != "" {
+		b.keys = append(b.keys, b.part.verdicts(first.line.chunk))
+		b.args[countIndex-1] = millis(first.ttl)
 	}
 }
 
@@ -276,6 +290,11 @@ var letterVerdicts = map[byte]frontier.Verdict{
 	's': {Answer: frontier.Seen},
 	'h': {Answer: frontier.Refused, Reason: frontier.ReasonHostLimit},
 	'q': {Answer: frontier.Refused, Reason: frontier.ReasonQueueFull},
+	// The verdict of an earlier call on a line of a submission.
+	'A': {Answer: frontier.Added},
+	'S': {Answer: frontier.Seen},
+	'H': {Answer: frontier.Refused, Reason: frontier.ReasonHostLimit},
+	'Q': {Answer: frontier.Refused, Reason: frontier.ReasonQueueFull},
 }
 
 // apply handles a reply of add.lua. It puts items that must be asked again in g.later. An
@@ -314,12 +333,18 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 			g.fail(a, unknown)
 			continue
 		}
+		uncertain := letters[i] == 'u' // the script has stored no verdict on the line
+		if uncertain && unknown != nil {
+			g.fail(a, unknown)
+			continue
+		}
 		if !final || letters[i] == 'h' && unlimited[a.item.Host] {
+			a.certain = uncertain && !unlimited[a.item.Host]
 			full = full || letters[i] == 'f'
 			g.later = append(g.later, a)
 			continue
 		}
-		if verdict.Answer == frontier.Added { // before the caller goes on
+		if letters[i] == 'a' { // before the caller goes on
 			g.s.queued.Add(1)
 			before++
 			g.s.acknowledge(a, c.ran, before)
@@ -338,7 +363,7 @@ func (s *Store) seedsAmongFull(ctx context.Context, letters string, items []*ask
 	var full, keys []string
 	for i, a := range items {
 		host := a.item.Host
-		if letters[i] == 'h' && s.cfg.Policy().Host(host).UnlessSeed && !slices.Contains(full, host) {
+		if (letters[i] == 'h' || letters[i] == 'u') && s.cfg.Policy().Host(host).UnlessSeed && !slices.Contains(full, host) {
 			full, keys = append(full, host), append(keys, frontier.SeedHost(host))
 		}
 	}

@@ -63,8 +63,9 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run stri
 	case strings.HasPrefix(policy, "allkeys-"):
 		return "", fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		// The keys that expire are the due times of hosts without queued items, and the places of hosts in their sites.
-		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early",
+		// The keys that expire are the due times of hosts without queued items, the places of hosts in their sites, and the
+		// answers to submissions.
+		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early and forgets answers to submissions",
 			"maxmemory_policy", policy, "want", "noeviction")
 	}
 	return run, nil

@@ -73,8 +73,10 @@ func (r *retry) run(ctx context.Context) (int, error) {
 type retry struct {
 	*Store
 	of      frontier.Failures
-	offered int   // exact items that were offered and added
-	now     int64 // of the server, ms; set if of.Within is
+	offered int        // exact items that were offered and added
+	now     int64      // of the server, ms; set if of.Within is
+	once    *chunkCall // of RetryOnce; otherwise nil
+	mark    int64      // with once: ms, items of the partition that failed later stay failed
 }
 
 // retrying is a host whose failed items are being queued again.
@@ -128,6 +130,11 @@ func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (tota
 // readFailed reads the lengths and the heads of the lists of failed items, and the rounds of the partition.
 func (r *retry) readFailed(ctx context.Context, p *partition, todo []retrying) (used rounds, err error) {
 	s := r.Store
+	if r.once != nil {
+		if r.mark, err = r.once.mark(ctx, p); err != nil {
+			return used, err
+		}
+	}
 	if r.of.Within > 0 {
 		if r.now, err = r.millis(ctx, p); err != nil {
 			return used, err
@@ -160,12 +167,16 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 			continue
 		}
 		args, given := newRetryArgs(h.host, used), make(map[exact.Ref]bool)
+		keys := append(p.hostKeys(h.host), p.failed(h.host), p.failedHosts, p.exact)
+		if r.once != nil {
+			args[3] = millis(r.once.TTL)
+			keys = append(keys, p.verdicts(r.once.name))
+		}
 		for _, value := range h.head {
 			if args, err = r.appendArgs(ctx, args, value, h.host, used, given); err != nil {
 				return 0, err
 			}
 		}
-		keys := append(p.hostKeys(h.host), p.failed(h.host), p.failedHosts, p.exact)
 		calls = append(calls, &call{part: p, script: retryScript, keys: keys, args: args})
 		of = append(of, h)
 	}
@@ -184,7 +195,7 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 }
 
 // newRetryArgs returns the first arguments of retry.lua.
-func newRetryArgs(host string, used rounds) []any { return []any{host, used.later, used.top} }
+func newRetryArgs(host string, used rounds) []any { return []any{host, used.later, used.top, ""} }
 
 // appendArgs appends the arguments of retry.lua for a failed item. given has the rounds that were given to items of the call: a bulk
 // item and an exact item of one URL can be among them.
@@ -194,7 +205,7 @@ func (r *retry) appendArgs(ctx context.Context, args []any, value, host string, 
 		return nil, err
 	}
 	item, ago := e.item, time.Duration(r.now-e.failedAt)*time.Millisecond
-	stays := !r.of.Select(e.outcome, ago)
+	stays := !r.of.Select(e.outcome, ago) || r.once != nil && e.failedAt > r.mark
 	if !stays && r.cfg.Exact != nil && item.Class != frontier.Bulk {
 		if stays, err = r.stays(ctx, &item); err != nil {
 			return nil, err
@@ -238,6 +249,9 @@ func (r *retry) stays(ctx context.Context, failed *frontier.Item) (bool, error) 
 	verdicts, err := r.Add(ctx, []frontier.Offer{failed.Offer()})
 	if err == nil && verdicts[0].Answer == frontier.Added {
 		r.offered++
+		if r.once != nil {
+			err = r.classify(ctx, r.client.HIncrBy(ctx, r.partition(failed.Host).verdicts(r.once.name), retryCount, 1).Err())
+		}
 	}
 	return true, err
 }

@@ -14,8 +14,8 @@ import (
 
 // decisionLetters has, for each kind of decision of the exact set, the letter that tells add.lua
 // what to do. A crawl whose exact keys are not in Postgres has no exact set, so its exact items
-// are Undecided. Then add.lua decides about them with partition.exact, a set in Redis.
-var decisionLetters = [...]string{exact.Undecided: "x", exact.New: "n", exact.Promoted: "p", exact.Again: "r"}
+// are Undecided. Only lines of submissions are Known to add.lua. Then add.lua decides about them with partition.exact, a set in Redis.
+var decisionLetters = [...]string{exact.Undecided: "x", exact.Known: "k", exact.New: "n", exact.Promoted: "p", exact.Again: "r"}
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,
 // the result answered is false.

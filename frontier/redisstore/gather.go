@@ -198,7 +198,7 @@ func (g *group) round(ctx context.Context) error {
 	full := g.s.queueFull()
 	for i, a := range g.open {
 		switch test := &g.tests[i]; {
-		case test.Known && !a.exact && !a.sampled:
+		case test.Known && !a.exact && !a.sampled && a.line.chunk == "":
 			g.settle(a, frontier.Verdict{Answer: frontier.Seen}, ep)
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
@@ -237,11 +237,13 @@ func (g *group) unread(ctx context.Context, err error) error {
 
 // settle answers an ask, and the later asks of the same URL.
 func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
-	exact := a.exact
+	exact, follows := a.exact, false
 	for a != nil {
 		follower := a.next
 		a.next = nil
 		switch {
+		case follows && a.line.chunk != "": // its verdict must be stored
+			g.later = append(g.later, a)
 		case v.Answer == frontier.Seen && !exact && a.exact: // the answer to a bulk item does not hold for an exact item
 			g.later = append(g.later, a)
 		case v.Answer == frontier.Refused && a.exempt(v.Reason):
@@ -254,7 +256,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 			v = frontier.Verdict{Answer: frontier.Seen}
 			exact = exact || g.s.cfg.Exact == nil // without an exact set, an exact item must not be queued in addition to a bulk item of the same URL
 		}
-		a = follower
+		a, follows = follower, true
 	}
 }
 

@@ -4,10 +4,11 @@
 -- end of the list. Without an exact set, bulk items stay failed if their URL was ever
 -- promoted, because the promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
---          12 exact
+--          12 exact, 13 the progress of a retry that can be repeated, only if ARGV[5] is not ''
 -- ARGV     2 the host key
 --          3 the field later of meta, as the caller knows it
 --          4 the latest round of the new entries, or of an item before
+--          5 how long the progress is kept at least, ms; '' if the retry cannot be repeated
 --          then four arguments for each item:
 --            its value in the list of failed items
 --            its new entry
@@ -19,9 +20,9 @@
 --          any more, or if the field later has changed
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
-local n = (#ARGV - 4) / 4
+local n = (#ARGV - 5) / 4
 for i, value in ipairs(redis.call('LRANGE', FAILED, 0, n - 1)) do
-  if value ~= ARGV[4 * i + 1] then return -1 end
+  if value ~= ARGV[4 * i + 2] then return -1 end
 end
 local used = redis.call('HMGET', META, 'later', 'top')
 if (used[1] or '0') ~= ARGV[3] then return -1 end
@@ -34,11 +35,11 @@ local was = standing()
 -- If an exact URL is in the list several times, only its last item is queued again.
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
-  local print = ARGV[4 * i + 3]
-  kept[i] = ARGV[4 * i + 4] == 'o' or print ~= '' and (waits[print] or redis.call('SISMEMBER', EXACT, print) == 1)
+  local print = ARGV[4 * i + 4]
+  kept[i] = ARGV[4 * i + 5] == 'o' or print ~= '' and (waits[print] or redis.call('SISMEMBER', EXACT, print) == 1)
   if kept[i] then
-    stay[#stay + 1] = ARGV[4 * i + 1]
-  elseif ARGV[4 * i + 4] == '1' then
+    stay[#stay + 1] = ARGV[4 * i + 2]
+  elseif ARGV[4 * i + 5] == '1' then
     waits[print], prints[#prints + 1] = true, print
   end
 end
@@ -48,7 +49,7 @@ if offered == 0 and total == n then return 0 end
 local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of the n items failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
-  local entry = not kept[i] and ARGV[4 * i + 2]
+  local entry = not kept[i] and ARGV[4 * i + 3]
   if entry and i <= n - mine then
     local queue = queues[queueOf(entry)]
     queue[#queue + 1] = entry
@@ -76,6 +77,10 @@ all('RPUSH', FAILED, stay)
 redis.call('LTRIM', FAILED, n, -1)
 if total == n and #stay == 0 then redis.call('SREM', FAILEDHOSTS, HOST) end
 if offered == 0 then return 0 end
+if ARGV[5] ~= '' then
+  redis.call('HINCRBY', KEYS[13], 'n', int(offered))
+  if redis.call('PTTL', KEYS[13]) < tonumber(ARGV[5]) then redis.call('PEXPIRE', KEYS[13], ARGV[5]) end
+end
 redis.call('HDEL', STATE, 'b')
 redis.call('PERSIST', STATE)
 if not lease[1] and not was.listed then

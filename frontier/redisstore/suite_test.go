@@ -31,6 +31,9 @@ func (crawl) LinksFirst()  {}
 func (crawl) ForgetsDone() {}
 func (crawl) KeepsLeases() {}
 
+// AnswersExpire implements frontiertest.AnswersExpire.
+func (crawl) AnswersExpire() {}
+
 // LimitsPagesOnly implements frontiertest.LimitsPagesOnly.
 func (crawl) LimitsPagesOnly() bool { return true }
 

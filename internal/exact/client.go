@@ -59,7 +59,13 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // Decide asks the set about the exact ones of the offers. It does not ask if none is exact.
-func (c *Client) Decide(ctx context.Context, hasher bloomstore.Hasher, offers []frontier.Offer) (d Decisions, err error) {
+func (c *Client) Decide(ctx context.Context, hasher bloomstore.Hasher, offers []frontier.Offer) (Decisions, error) {
+	return c.DecideLines(ctx, hasher, offers, nil)
+}
+
+// DecideLines is like Decide for lines of submissions, whose lines are in the order of the offers. A key is new also if an
+// earlier call with its line made it pending: that call perhaps has not offered it.
+func (c *Client) DecideLines(ctx context.Context, hasher bloomstore.Hasher, offers []frontier.Offer, lines []string) (d Decisions, err error) {
 	if !HasExact(offers) {
 		return d, nil
 	}
@@ -76,11 +82,14 @@ func (c *Client) Decide(ctx context.Context, hasher bloomstore.Hasher, offers []
 		}
 		print := hasher.Fingerprint(it.URL)
 		d.Each[i].Print = print
+		if lines != nil {
+			d.Each[i].Line = lines[i]
+		}
 		if _, asked := index[print]; asked {
 			continue
 		}
 		index[print] = len(keys)
-		keys = append(keys, Key{Fingerprint: print, URL: it.URL, Class: it.Class, Depth: it.Depth, Hops: it.Hops, Priority: it.Priority})
+		keys = append(keys, Key{Fingerprint: print, URL: it.URL, Class: it.Class, Depth: it.Depth, Hops: it.Hops, Priority: it.Priority, Line: d.Each[i].Line})
 	}
 	answers, err := c.Set.Decide(ctx, keys)
 	if err != nil {
@@ -133,13 +142,14 @@ func (c *Client) Recheck(ctx context.Context, d Decisions) (Decisions, error) {
 // Fresh must be called before offers are made with decisions. If they are older than freshFor, new
 // keys count as known, because a forwarder offers them.
 func (c *Client) Fresh(d Decisions) Decisions {
-	if c.stale(d) {
+	if c.Stale(d) {
 		return d.Known(func(int) bool { return true })
 	}
 	return d
 }
 
-func (c *Client) stale(d Decisions) bool { return d.Each != nil && c.now().Sub(d.At) > freshFor }
+// Stale reports whether decisions are too old to make offers with them.
+func (c *Client) Stale(d Decisions) bool { return d.Each != nil && c.now().Sub(d.At) > freshFor }
 
 // Answers are the queue's answers to new keys: true if the key waits in the queue.
 type Answers map[Ref]bool
@@ -147,7 +157,7 @@ type Answers map[Ref]bool
 // Collect stores the queue's answers to offers. A key that was offered several times waits if the queue accepted one of the
 // offers. Late refusals are left out: a forwarder may have offered these keys meanwhile, and got another answer.
 func (c *Client) Collect(to Answers, d Decisions, verdicts []frontier.Verdict) {
-	late := c.stale(d)
+	late := c.Stale(d)
 	for i, decision := range d.Each {
 		waits := verdicts[i].Answer != frontier.Refused
 		if ref := (Ref{decision.Print, decision.Round}); decision.Kind.isNew() && (waits || !late) {

@@ -38,6 +38,9 @@ type Decision struct {
 	// had any round. So the item is queued in the round after the latest one that the store has used, or in Round if that
 	// is later still. The set learns of the round when the item ends.
 	Later bool
+	// Line names the line of a submission that has the offer; empty means none. The store queues a line once, and keeps
+	// the verdict on it.
+	Line string
 }
 
 // Decisions are a set's decisions about the offers of a call.

@@ -43,7 +43,7 @@ func (f *Forwarder) offerAgain(ctx context.Context, entries []Entry, refill bool
 				return counts, err
 			}
 		}
-		more, err := f.offer(ctx, some)
+		more, err := f.offer(ctx, some, refill)
 		counts.add(more)
 		if err != nil {
 			return counts, err
@@ -73,16 +73,21 @@ func (f *Forwarder) locate(entries []Entry) ([]located, error) {
 
 // offersOf returns the offers of waiting keys, each in its round. A key in round 0 that may
 // have been a bulk key is offered as promoted, because the bulk key may have a record in that round.
-func (f *Forwarder) offersOf(keys []located) (offers []frontier.Offer, decided []Decision) {
+func (f *Forwarder) offersOf(keys []located, refill bool) (offers []frontier.Offer, decided []Decision) {
 	for _, k := range keys {
 		kind := Again
 		if k.Round == 0 && !f.Rules.Pure(k.Class) {
 			kind = Promoted
 		}
+		decision := Decision{Kind: kind, Round: k.Round, Print: k.Fingerprint, Later: !f.Rules.Pure(k.Class)}
+		if k.State == Pending && !refill { // otherwise the queue had the key, and has lost it
+			decision.Line = k.Line
+		}
+		_, _, submission := ParseLine(k.Line)
 		offers = append(offers, frontier.Offer{
-			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops, Priority: k.Priority,
+			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops, Priority: k.Priority, Submission: submission,
 		})
-		decided = append(decided, Decision{kind, k.Round, k.Fingerprint, !f.Rules.Pure(k.Class)})
+		decided = append(decided, decision)
 	}
 	return offers, decided
 }
@@ -178,11 +183,11 @@ func (f *Forwarder) eachStale(ctx context.Context, n int, handle func([]Entry) e
 }
 
 // offer offers keys to the queue, stores the answers in the set, and counts the keys.
-func (f *Forwarder) offer(ctx context.Context, keys []located) (counts Reconciled, err error) {
+func (f *Forwarder) offer(ctx context.Context, keys []located, refill bool) (counts Reconciled, err error) {
 	if len(keys) == 0 {
 		return counts, nil
 	}
-	offers, each := f.offersOf(keys)
+	offers, each := f.offersOf(keys, refill)
 	decided := Decisions{each, f.now()}
 	verdicts, err := f.Queue.AddDecided(ctx, offers, each)
 	if err != nil {

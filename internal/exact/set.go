@@ -17,7 +17,8 @@ type Set interface {
 	// Decide returns one answer for each key, in the same order. If several callers ask about
 	// one key, at most one of them gets an Answer with New in a round. That caller owns the
 	// key, which is pending until Queued or Withdraw. Equal keys within one call are decided
-	// one after the other. A known key costs no write.
+	// one after the other. A known key costs no write. A caller with the Line of a pending key
+	// owns it again, and gets the Answer of the call that made it pending.
 	Decide(ctx context.Context, keys []Key) ([]Answer, error)
 	// Queued marks pending keys as queued. It ignores keys that are not pending in the given
 	// round.
@@ -66,6 +67,7 @@ type Key struct {
 	Depth       uint16
 	Hops        uint8
 	Priority    frontier.Priority
+	Line        string // names a line of a submission: see NewLine; empty if the key is not of one
 }
 
 // Answer says whether a key is new.

@@ -34,6 +34,9 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 			return nil, fmt.Errorf("pgstore: decide: %w: other writers changed %d keys in every attempt", frontier.ErrUnavailable, len(open))
 		}
 		missing, over, err := s.lookUp(ctx, open, answers)
+		if err == nil {
+			err = s.findOwnPending(ctx, open, answers)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +111,33 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	return missing, over, nil
 }
 
+// findOwnPending makes the answers for known keys New, if they are pending and have the lines of the keys.
+func (s *Store) findOwnPending(ctx context.Context, keys []exact.Key, answers map[bloomstore.Fingerprint]exact.Answer) error {
+	var prints uuids
+	var lines [][]byte
+	for _, key := range keys {
+		if _, known := answers[key.Fingerprint]; known && key.Line != "" {
+			prints, lines = append(prints, uuid(key.Fingerprint)), append(lines, []byte(key.Line))
+		}
+	}
+	if len(prints) == 0 {
+		return nil
+	}
+	type own struct {
+		print bloomstore.Fingerprint
+		exact.Answer
+	}
+	found, err := query(ctx, s, "decide", s.sql("own_pending"), func(row pgx.CollectableRow) (c own, err error) {
+		c.New = true
+		err = row.Scan((*[16]byte)(&c.print), &c.Round, &c.First)
+		return c, err
+	}, prints, lines)
+	for _, c := range found {
+		answers[c.print] = c.Answer
+	}
+	return err
+}
+
 // insert inserts the missing keys and begins the next round of the keys whose window is
 // over, in one transaction. It returns the keys that this caller now owns, and their rounds.
 // It does not return keys that other callers changed first.
@@ -128,7 +158,7 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 			batch.Queue(s.sql("renew"), c.prints, c.classes, s.now()).Query(eachRound(own))
 		}
 		c := newColumns(append(missing, over...))
-		batch.Queue(s.sql("insert_waiting"), c.prints, c.depths, c.hops, c.priorities, c.urls)
+		batch.Queue(s.sql("insert_waiting"), c.prints, c.depths, c.hops, c.priorities, c.urls, c.lines)
 		return s.send(ctx, &batch)
 	})
 	return won, err
@@ -172,6 +202,7 @@ type columns struct {
 	classes, urls    []string
 	depths           []int32
 	hops, priorities []int16
+	lines            [][]byte // nil for none
 }
 
 func newColumns(keys []exact.Key) (c columns) {
@@ -182,6 +213,11 @@ func newColumns(keys []exact.Key) (c columns) {
 		c.hops = append(c.hops, int16(key.Hops))
 		c.priorities = append(c.priorities, int16(key.Priority))
 		c.urls = append(c.urls, key.URL)
+		var line []byte
+		if key.Line != "" {
+			line = []byte(key.Line)
+		}
+		c.lines = append(c.lines, line)
 	}
 	return c
 }

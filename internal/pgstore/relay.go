@@ -24,9 +24,11 @@ func (s *Store) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int
 func scanEntry(row pgx.CollectableRow) (e exact.Entry, err error) {
 	var class rune
 	var pending bool
-	if err := row.Scan((*[16]byte)(&e.Fingerprint), &e.Round, &class, &e.Depth, &e.Hops, &e.Priority, &e.URL, &pending); err != nil {
+	var line []byte
+	if err := row.Scan((*[16]byte)(&e.Fingerprint), &e.Round, &class, &e.Depth, &e.Hops, &e.Priority, &e.URL, &line, &pending); err != nil {
 		return e, err
 	}
+	e.Line = string(line)
 	if e.State = exact.Queued; pending {
 		e.State = exact.Pending
 	}

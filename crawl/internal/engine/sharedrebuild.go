@@ -204,6 +204,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		Status     int
 		Depth      uint16
 		Round      uint32
+		Submission string
 		ReferrerID string    `json:"referrer_id"`
 		FetchedAt  time.Time `json:"fetched_at"`
 	}
@@ -211,7 +212,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		return nil, fmt.Errorf("record %.100q: %w", line, err)
 	}
 	end := redisstore.Ended{Outcome: r.Outcome, Status: r.Status, At: r.FetchedAt,
-		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Priority: frontier.PriorityPage}}
+		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Submission: r.Submission, Priority: frontier.PriorityPage}}
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	if r.Outcome.IsCheck() {
 		url, err := m.c.Canon.Parse(r.URL)

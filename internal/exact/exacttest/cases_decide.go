@@ -50,6 +50,33 @@ var decideCases = []testCase{
 		d.wantEntries("Waiting", d.waiting(2), 0, all...)
 		d.wantState(exact.Queued, 0, all...)
 	}},
+	{"LinesOwnPendingKeys", exact.Windows{frontier.Exact: time.Hour}, func(d *driver) {
+		own, other := key(1), key(1)
+		own.Line, other.Line = exact.NewLine([32]byte{1}, 7, "k"), exact.NewLine([32]byte{1}, 8, "k")
+		ask := func(k exact.Key, want exact.Answer) {
+			for i, got := range d.decide(k, k) { // the second is known
+				if i == 1 {
+					want = exact.Answer{Round: want.Round}
+				}
+				d.Require(got == want, "the answer is %+v, want %+v", got, want)
+			}
+		}
+		for round := range uint32(2) {
+			isNew := exact.Answer{New: true, Round: round, First: round == 0}
+			ask(own, isNew)
+			ask(own, isNew)
+			ask(other, exact.Answer{Round: round})
+			ask(key(1), exact.Answer{Round: round})
+			for _, e := range append(d.stale(0, 10), d.waiting(1)...) {
+				d.Require(e.Line == own.Line, "the line is %q, want %q", e.Line, own.Line)
+			}
+			d.markQueued(round, key(1))
+			ask(own, exact.Answer{Round: round})
+			d.finish(round, key(1))
+			ask(own, exact.Answer{Round: round})
+			d.Clock.Advance(2 * time.Hour)
+		}
+	}},
 	// This case cancels Decide at different moments. Each key of the call must be
 	// new to the next caller, or pending so that a forwarder finds it.
 	{"InterruptedDecide", exact.Windows{}, func(d *driver) {

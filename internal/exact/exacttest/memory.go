@@ -61,6 +61,9 @@ func (m *Memory) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, 
 		case old.expired(now):
 			fresh.Round, fresh.finished = old.Round+1, old
 			answers[i] = exact.Answer{New: true, Round: fresh.Round}
+		case old.State == exact.Pending && key.Line != "" && key.Line == old.Line && !slices.ContainsFunc(keys[:i], func(k exact.Key) bool { return k.Fingerprint == key.Fingerprint }):
+			answers[i] = exact.Answer{New: true, Round: old.Round, First: old.Round == 0 && old.finished == nil}
+			continue
 		default:
 			answers[i] = exact.Answer{Round: old.Round}
 			continue

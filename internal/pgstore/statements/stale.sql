@@ -22,7 +22,7 @@ WITH oldest AS (
 	SET since = coalesce($3, now())
 	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM stale))
 )
-SELECT w.fingerprint, k.round, k.class, w.depth, w.hops, w.priority, w.url, true AS pending
+SELECT w.fingerprint, k.round, k.class, w.depth, w.hops, w.priority, w.url, w.line, true AS pending
 FROM stale AS s
 JOIN crawler.exact_waiting AS w ON w.fingerprint = s.fingerprint
 JOIN crawler.exact_key AS k ON k.fingerprint = s.fingerprint;
