@@ -25,7 +25,7 @@ func changed(t *testing.T, h *Handle, c Change) Changed {
 }
 
 // TestChange: a change is a version of the policy, holds for the process that runs the crawl at once, and
-// for later runs. A repeated change is no new version.
+// for later runs. A repeated change is no new version. The run has made version 1, with the digests of its secret headers.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, c Config) {
@@ -44,26 +44,26 @@ func TestChange(t *testing.T) {
 		r := changed(t, attached, Change{Values: []string{
 			"delay=5s", "exclude=/a/", "exclude=/b/", "hosts:*.A.test=delay 1m0s, budget 7", "hosts:b.test=concurrency 2", "header=Accept: x", "contact=me@a.test", "max-pages=9",
 		}, Who: "a@b", Why: "for a test"})
-		if r.Version.Number != 1 || r.Version.Who != "a@b" || r.Version.Why != "for a test" || len(r.Version.Changes) != 6 ||
+		if r.Version.Number != 2 || r.Version.Who != "a@b" || r.Version.Why != "for a test" || len(r.Version.Changes) != 6 ||
 			!slices.Equal(r.Stricter, []string{"exclude"}) || r.Looser != nil {
 			t.Errorf("version %+v, stricter %q", r.Version, r.Stricter)
 		}
 		p := live.Load()
 		a, b := p.Host("x.a.test"), p.Host("b.test")
-		if p.Version != 1 || p.Politeness.Delay != 5e9 || len(p.Rules.Exclude) != 2 || p.MaxPages != 9 || a.MaxItems != 7 || b.Concurrency != 2 {
+		if p.Version != 2 || p.Politeness.Delay != 5e9 || len(p.Rules.Exclude) != 2 || p.MaxPages != 9 || a.MaxItems != 7 || b.Concurrency != 2 {
 			t.Errorf("the process that runs the crawl has the policy %+v", p)
 		}
 		if from, sent := p.Header["From"]; !sent || from != nil || p.Header["Accept"][0] != "x" || !strings.Contains(p.Header["User-Agent"][0], "(+me@a.test)") || b.Header["X-Host"][0] != "hush" {
 			t.Errorf("the process that runs the crawl sends the headers %v, and to b.test %v", p.Header, b.Header)
 		}
-		if r := changed(t, attached, Change{Values: []string{"delay=5s"}}); !r.Same || r.Version.Number != 1 {
+		if r := changed(t, attached, Change{Values: []string{"delay=5s"}}); !r.Same || r.Version.Number != 2 {
 			t.Errorf("the repeated change is %+v", r)
 		}
 		if r := changed(t, attached, Change{Values: []string{"exclude+=/c/"}, Dry: true}); len(r.Version.Changes) != 1 || live.Load() != p {
 			t.Errorf("the dry change is %+v", r.Version)
 		}
 		first := uint64(0)
-		if _, err := attached.Change(t.Context(), Change{Values: []string{"delay=6s"}, From: &first}); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "a@b made version 1") {
+		if _, err := attached.Change(t.Context(), Change{Values: []string{"delay=6s"}, From: &first}); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "a@b made version 2") {
 			t.Errorf("a change from version 0: %v, want ErrConflict", err)
 		}
 		if err := run.Close(); err != nil {
@@ -85,7 +85,7 @@ func TestChange(t *testing.T) {
 			t.Errorf("a run with other live settings: %v, want a LiveError with 3", err)
 		}
 		versions, err := attached.History(t.Context())
-		if err != nil || len(versions) != 2 || versions[0].Number != 1 || versions[1].Changes[1].To != "3" || versions[1].Values != nil {
+		if err != nil || len(versions) != 3 || versions[0].Number != 1 || versions[2].Changes[1].To != "3" || versions[2].Values != nil {
 			t.Errorf("the history is %+v, error %v", versions, err)
 		}
 		if c.Redis == nil {
