@@ -43,6 +43,11 @@ func TestTwoCrawlsOneGate(t *testing.T) {
 		if c := s.await(name, finished); c.Status.Stats.Pages < 250 {
 			t.Errorf("crawl %s has %d pages, want 250 or more", name, c.Status.Stats.Pages)
 		}
+		var report struct{ Retries uint64 }
+		s.ask("GET", "/v1/crawls/"+name+"/report", "", "").want(t, 200, &report)
+		if report.Retries > 0 {
+			t.Errorf("crawl %s has %d retries, want 0: the end of the Server used up attempts", name, report.Retries)
+		}
 	}
 	s.end()
 	stop()

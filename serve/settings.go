@@ -20,13 +20,19 @@ const (
 	settingsAt = "body.settings"
 )
 
-// private are the settings that only the operator sets, besides those that concern this machine.
-var private = []string{"worker", "grace", "sink", "cdc", "partitions", "redis-wait", "max-queued", settings.HeaderName, "host-key"}
+// callers are the settings that callers set and see. The operator sets the others: they concern the machine, lift a guard,
+// name files, or are not stored.
+var callers = []string{
+	"allow-series", "assets", "backoff", "backoff-max", "bandwidth", "check-external", "compress", "concurrency", "contact", "dead-after",
+	"delay", "domain-rate", "drop", "exact", "exclude", "feeds", "field", "fpr", "growth", "header-timeout", "host-concurrency", "hosts",
+	"include", "keep-param", "latency-factor", "links", "max-body", "max-crawl-delay", "max-depth", "max-external", "max-hosts-per-domain",
+	"max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time", "max-url-bytes", "max-years-ahead", "min-rate", "pause", "rate",
+	"retries", "robots", "rotate", "save", "scope", "sitemaps", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent",
+	"window",
+}
 
 // open reports whether a caller may set and see a setting.
-func open(row *settings.Row) bool {
-	return row.Kept != settings.Here && row.Kept != settings.FixedShared && !slices.Contains(private, row.Name)
-}
+func open(row *settings.Row) bool { return slices.Contains(callers, row.Name) }
 
 // nameOf returns the name of the setting that a text NAME=VALUE changes.
 func nameOf(text string) string {
