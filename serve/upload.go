@@ -184,16 +184,15 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 		return p, false, err
 	}
 	u := &uploading{server: s, member: m, handle: h, id: id, stored: p, sum: sha256.New(), control: http.NewResponseController(w)}
-	if !m.copy().Run {
-		release, failed := h.Keep(r.Context())
-		if failed != nil {
-			return p, false, failed
+	defer func() {
+		if u.release != nil {
+			err = errors.Join(err, u.release())
 		}
-		defer func() { err = errors.Join(err, release()) }()
-	}
+	}()
 	u.body = bufio.NewReaderSize(r.Body, maxLine)
-	err = u.run(r.Context(), want)
-	s.fleet.wake(m)
+	if err = u.run(r.Context(), want); !p.Done {
+		s.fleet.wake(m)
+	}
 	return u.stored, p.Done, err
 }
 
@@ -229,7 +228,8 @@ type uploading struct {
 	sum     hash.Hash // of the body so far
 	body    *bufio.Reader
 	control *http.ResponseController
-	chunks  int // read so far
+	chunks  int          // read so far
+	release func() error // closes a crawl that does not run; nil until the first chunk is added
 }
 
 // run reads the whole body. The chunks that are stored are only compared.
@@ -323,6 +323,12 @@ func (u *uploading) add(ctx context.Context, lines []*string) error {
 			refuse(next.Lines, err.Error())
 		case seed != "":
 			seeds, at = append(seeds, seed), append(at, next.Lines)
+		}
+	}
+	if u.release == nil && !u.member.copy().Run { // it need not be opened for each chunk
+		var err error
+		if u.release, err = u.handle.Keep(ctx); err != nil {
+			return err
 		}
 	}
 	if len(seeds) > 0 {

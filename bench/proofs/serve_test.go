@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -296,4 +297,55 @@ func pass(ctx context.Context, client net.Conn, address string, up, down int64) 
 	_, _ = io.CopyN(client, server, down)
 	_, _ = client.Close(), server.Close()
 	copying.Wait()
+}
+
+// TestServedSpeed compares, in one run, an upload of seeds to `crawler serve` with `crawler seed` from the same file, and a replay
+// with the upload. At full size, the upload has at least 0.7 of the speed, and the replay takes at most 0.2 of the time.
+func TestServedSpeed(t *testing.T) {
+	urls := sized(20_000, 300_000)
+	var lines strings.Builder
+	for i := range urls {
+		fmt.Fprintf(&lines, "http://h%d.test/a/page/%d.html\n", i%1000, i)
+	}
+	file := filepath.Join(t.TempDir(), "urls.txt")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &serving{T: t, root: filepath.Join(t.TempDir(), "crawls"), site: "127.0.0.1:1"}
+	s.start()
+	defer s.kill()
+	u := &uploader{T: t, url: func() string { return "http://" + s.address.Load().(string) }}
+	var bySeed, byUpload, byReplay time.Duration
+	const rounds = 3
+	for i := range rounds {
+		for _, name := range []string{"seed", "upload"} {
+			body := fmt.Sprintf(`{"name":"%s%d","run":false,"settings":["urls=1M"]}`, name, i)
+			if status, text, _ := u.post("/v1/crawls", name+fmt.Sprint(i), body); status != 201 {
+				t.Fatalf("create: %d %s", status, text)
+			}
+		}
+		began := time.Now()
+		out, err := exec.Command(crawlerBinary(t), "seed", "--dir", filepath.Join(s.root, fmt.Sprintf("seed%d.crawl", i)), "--seeds", file).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		bySeed += time.Since(began)
+		path := fmt.Sprintf("/v1/crawls/upload%d/uploads", i)
+		for _, took := range []*time.Duration{&byUpload, &byReplay} {
+			began := time.Now()
+			status, text, replayed := u.post(path, "k", lines.String())
+			*took += time.Since(began)
+			if status != 200 || !strings.Contains(text, fmt.Sprintf(`"added":%d,`, urls)) || replayed != (took == &byReplay) {
+				t.Fatalf("upload: %d %s, replayed %t", status, text, replayed)
+			}
+		}
+	}
+	speed, replay := bySeed.Seconds()/byUpload.Seconds(), byReplay.Seconds()/byUpload.Seconds()
+	figure(t, "seeds_per_second", "%.0f", float64(rounds*urls)/byUpload.Seconds())
+	figure(t, "speed_of_crawler_seed", "%.2f", speed)
+	figure(t, "time_of_a_replay", "%.3f", replay)
+	t.Logf("%.0f seeds/s by upload, %.2f of crawler seed; a replay takes %.3f of the time", float64(rounds*urls)/byUpload.Seconds(), speed, replay)
+	if *proof && (speed < 0.7 || replay > 0.2) {
+		t.Errorf("the upload has %.2f of the speed of crawler seed, want 0.7 or more; a replay takes %.2f of its time, want 0.2 or less", speed, replay)
+	}
 }
