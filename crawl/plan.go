@@ -18,6 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/botauth"
+	"github.com/bloomfrontier/crawler/fetcher/cookies"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -57,8 +58,9 @@ type Plan struct {
 	policy *policy.Live
 	// run: what concerns this process
 	fields *fields.Rules
-	client *get.Client // nil if no request is made
-	opened bool        // the session closes the client
+	client *get.Client  // nil if no request is made
+	jar    *cookies.Jar // nil means no cookies and no logins
+	opened bool         // the session closes the client
 }
 
 // ConfigError reports faults of a Config. One that concerns a setting is a *settings.Error.
@@ -357,6 +359,19 @@ func (p *Plan) newClient() (err error) {
 		if c.Signer, err = botauth.NewSigner(s.Sign, s.SignatureAgent, s.SignReuse); err != nil {
 			return &settings.Error{Name: "sign", Err: err}
 		}
+	}
+	c.SaveCookies = s.SaveCookies
+	if s.LoggedOut != "" {
+		if c.LoggedOut, err = regexp.Compile(s.LoggedOut); err != nil {
+			return &settings.Error{Name: "logged-out", Err: err}
+		}
+	}
+	if s.Cookies != "" || s.CookieJar || s.Logins != "" {
+		p.jar, err = cookies.Open(cookies.Config{File: s.Cookies, Keep: s.CookieJar, KeepFile: s.CookieJarFile, Domains: s.CookieDomains, Logins: s.Logins})
+		if err != nil {
+			return &settings.Error{Name: "cookies", Err: err}
+		}
+		c.Jar = p.jar
 	}
 	if p.client, err = get.New(c); err != nil {
 		return err

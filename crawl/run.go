@@ -120,6 +120,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	if ses.plan.Redis != nil {
 		watch.Go(func() { ses.watchPolicy(watching) })
 	}
+	if ses.plan.jar != nil {
+		watch.Go(func() { ses.saveCookies(watching) })
+	}
 	m.reportJournal(watching, false) // before the first record
 	reporting, endReporting := context.WithCancel(watching)
 	var reports sync.WaitGroup

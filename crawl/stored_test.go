@@ -40,6 +40,14 @@ func setEvery(t *testing.T, c *Config) {
 	s.ProxyHTTP = "absolute"
 	s.Bind = []netip.Addr{netip.MustParseAddr("127.0.0.98")}
 	s.Sign, s.SignatureAgent, s.SignReuse = filepath.Join(t.TempDir(), "machine.key"), "https://bot.test", time.Minute
+	s.Cookies, s.Logins = filepath.Join(t.TempDir(), "machine.cookies"), filepath.Join(t.TempDir(), "machine.logins")
+	for _, name := range []string{s.Cookies, s.Logins} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.CookieJar, s.CookieJarFile, s.CookieDomains = true, filepath.Join(t.TempDir(), "machine.jar"), []string{"*.shared.test"}
+	s.SaveCookies, s.LoggedOut = true, "/login"
 	keys, err := botauth.New(time.Now())
 	if err == nil {
 		err = keys.Write(s.Sign)

@@ -206,6 +206,7 @@ type visited struct {
 	lack      extract.Lack   // why no data could be taken
 	effort    effort         // on the content of the page
 	abandoned bool           // OnPage or OnAnswer was called and has not returned
+	cookied   bool           // the URL was requested again because it set a cookie and redirected to itself
 	atWall    bool           // the answer comes from a wall
 	refused   []Refused      // refused links, for Config.OnRefused
 	series    string         // the pattern of the URL's series; empty means none
@@ -526,6 +527,10 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 	links := linkSet{holding: v.holding, policy: v.rules.policy, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
 	if answer.RedirectTo != "" {
 		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
+		if err == nil && target == v.url && answer.SetsCookie && !v.cookied {
+			v.cookied, v.next = true, v.spelling() // now with the cookie
+			return v.respelled()
+		}
 		if err == nil && target == v.url {
 			why := v.respell(v.spelling(), answer.RedirectTo)
 			if why == nil {

@@ -94,7 +94,7 @@ func TestSignedCrawl(t *testing.T) {
 			all := <-requests
 			_ = server.Wait()
 			keys, hosts := map[string]bool{}, map[string]bool{}
-			secrets := []string{"secret-of-ours", "c2VjcmV0OnNlY3JldA"}
+			secrets := []string{"secret-of-ours", "c2VjcmV0OnNlY3JldA", "from-the-site"}
 			for _, r := range all {
 				if r.Problem != "" {
 					t.Errorf("%s %s: %s", r.Host, r.URL, r.Problem)

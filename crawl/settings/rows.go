@@ -226,6 +226,30 @@ var rows = []*Row{
 		}},
 	{"sign-reuse", "", Requests, "0s", Run, Later, "use a signature of --sign for all requests to an origin, for this time; 0 signs each request",
 		func(s *Settings) Value { return span(&s.SignReuse, 0, "a time, such as 60s, or 0") }},
+	{"cookies", "", Requests, "", Run, Here, "send the cookies in `FILE` (Netscape format), each to the hosts that it names",
+		func(s *Settings) Value { return words(&s.Cookies, true, "a file", func(string) error { return nil }) }},
+	{"cookie-jar", "", Requests, "false", Run, Later, "keep cookies of answers in memory, and send them to the host that set them",
+		func(s *Settings) Value { return yes(&s.CookieJar) }},
+	{"cookie-jar-file", "", Requests, "", Run, Here, "keep the cookies of --cookie-jar in `FILE`, for the next run",
+		func(s *Settings) Value {
+			return words(&s.CookieJarFile, true, "a file", func(string) error { return nil })
+		}},
+	{"cookie-domain", "", Requests, "[]", Run, Later, "cookies of --cookie-jar that hosts which match `PATTERN` set for their domain are sent to all its hosts (repeatable)",
+		func(s *Settings) Value { return texts(&s.CookieDomains, checkInsecureHost) }},
+	{"save-cookies", "", Requests, "false", Run, Later, "keep values of Set-Cookie with --save, too",
+		func(s *Settings) Value { return yes(&s.SaveCookies) }},
+	{"logins", "", Requests, "", Run, Here, "log in with `FILE`: lines PATTERN basic USER:PASSWORD, or PATTERN bearer TOKEN",
+		func(s *Settings) Value { return words(&s.Logins, true, "a file", func(string) error { return nil }) }},
+	{"logged-out", "", Requests, "", Run, Later, "a redirect to a URL, or a page, that matches `RE` comes from a site where the login is over: pause its host",
+		func(s *Settings) Value {
+			return words(&s.LoggedOut, true, "a regular expression of Go, at most 1,000 characters", func(text string) error {
+				if len(text) > 1000 {
+					return errors.New("too long")
+				}
+				_, err := regexp.Compile(text)
+				return err
+			})
+		}},
 	{"save", "", Requests, "none", Run, Later, "`WHAT` to keep in DIR/warc, exactly as received: none, html (pages), or all answers; requests are HTTP/1.1 then",
 		func(s *Settings) Value { return oneOf(&s.Save, "none", "html", "all") }},
 

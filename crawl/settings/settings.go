@@ -88,6 +88,13 @@ type Settings struct {
 	Sign           string        // file of the keys that sign requests; empty means none
 	SignatureAgent string        // https URL of the public keys
 	SignReuse      time.Duration // how long a signature is used for an origin; 0 means for one request
+	Cookies        string        // file of cookies that are sent
+	CookieJar      bool          // keep cookies of answers
+	CookieJarFile  string        // of the kept cookies, between runs
+	CookieDomains  []string      // patterns of hosts whose attribute Domain counts
+	SaveCookies    bool          // keep values of Set-Cookie in archives
+	Logins         string        // file of passwords and tokens
+	LoggedOut      string        // regular expression; empty means none
 	ProxyHTTP      string        // "tunnel" or "absolute": how Proxy gets http requests, if it is set
 	DNS            string
 	AllowNet       []netip.Prefix

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"regexp"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -36,6 +38,14 @@ const AnyType = "*"
 func HTMLTypes() []string { return []string{"text/html", typeXHTML} }
 
 const typeXHTML = "application/xhtml+xml"
+
+// Jar has cookies and logins, as a cookies.Jar does. It is called by many goroutines at once.
+type Jar interface {
+	// Add adds Cookie and Authorization for a URL to the header of a request.
+	Add(header http.Header, u *url.URL)
+	// Note reads Set-Cookie in the header of an answer. It reports whether it keeps a cookie.
+	Note(u *url.URL, header http.Header) (kept bool)
+}
 
 // Signer signs requests, as a botauth.Signer does. It is called by many goroutines at once.
 type Signer interface {
@@ -107,6 +117,14 @@ type Config struct {
 
 	// Signer, unless nil, signs each request, those for robots.txt and each redirect included, for its own authority.
 	Signer Signer
+
+	// Jar, unless nil, adds cookies and logins to requests, and keeps the cookies of answers.
+	Jar Jar
+	// LoggedOut, unless nil, matches the target of a redirect, or the first 64 KiB of a page, of a site where the crawler
+	// is not logged in any more. Such an answer comes from a Wall.
+	LoggedOut *regexp.Regexp
+	// SaveCookies keeps the values of Set-Cookie in Response.Wire. Without it they are overwritten with the letter x.
+	SaveCookies bool
 
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy
 	// and Capture then have no effect.

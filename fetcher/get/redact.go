@@ -48,3 +48,34 @@ func redact(request []byte, secrets []string) (kept []byte, names []string) {
 	slices.Sort(names)
 	return kept, slices.Compact(names)
 }
+
+// redactCookies overwrites the values of Set-Cookie in the head of an answer with the letter x, so that its length
+// stays. It reports whether there are any.
+func redactCookies(answer []byte) (found bool) {
+	head := answer[:headLen(answer)]
+	inCookie := false // the lines that continue a header begin with white space
+	for line := range bytes.Lines(head) {
+		name, _, isHeader := bytes.Cut(line, []byte(":"))
+		switch {
+		case line[0] == ' ' || line[0] == '\t':
+		case isHeader:
+			inCookie = bytes.EqualFold(bytes.TrimSpace(name), []byte("Set-Cookie"))
+		default:
+			inCookie = false
+		}
+		if !inCookie {
+			continue
+		}
+		found = true
+		from := 0
+		if line[0] != ' ' && line[0] != '\t' {
+			from = len(name) + 1
+		}
+		for i, c := range line[from:] {
+			if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+				line[from+i] = 'x'
+			}
+		}
+	}
+	return found
+}

@@ -26,3 +26,15 @@ func TestRedact(t *testing.T) {
 		t.Errorf("without secrets: %q, %q", got, names)
 	}
 }
+
+// TestRedactCookies: the values of Set-Cookie are overwritten, in place, and nothing else is.
+func TestRedactCookies(t *testing.T) {
+	answer := []byte("HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b\r\n  =2\r\nX: Set-Cookie: c\r\n\r\nSet-Cookie: body\r\n")
+	const want = "HTTP/1.1 200 OK\r\nSet-Cookie: xxxx xxxxxx\r\nset-cookie:x\r\n  xx\r\nX: Set-Cookie: c\r\n\r\nSet-Cookie: body\r\n"
+	if found := redactCookies(answer); !found || string(answer) != want {
+		t.Errorf("%t, %q, want %q", found, answer, want)
+	}
+	if redactCookies([]byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n")) {
+		t.Error("a cookie is found in an answer without one")
+	}
+}

@@ -73,7 +73,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	defer f.leaveGate()
 	defer f.headerCame() // stops the timer of a request that was not written
 	if c.config.Capture && !request.HeaderOnly {
-		f.capture = newCapture(c.maxCaptured(request), c.secrets(request))
+		f.capture = c.newCapture(request)
 		defer f.capture.end()
 	}
 	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
@@ -124,6 +124,10 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	if c.config.Signer != nil && asksSignature[answer.StatusCode] {
 		response.SignAgain = c.config.Signer.Note(authorityOf(hr.URL, hr.Host), pathOf(hr.URL), answer.Header)
 	}
+	if c.config.Jar != nil {
+		response.SetsCookie = c.config.Jar.Note(plainURL(hr.URL), answer.Header)
+	}
+	response.loggedOut = c.config.LoggedOut != nil && c.config.LoggedOut.MatchString(response.RedirectTo)
 	response.Latency = time.Since(begin)
 	if request.HeaderOnly {
 		return response, nil
@@ -139,11 +143,17 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 		f.cancel(err) // before the body is closed, so that the connection is closed too
 		return nil, &Error{Op: OpBody, Err: err}
 	}
+	if c.config.LoggedOut != nil && c.config.LoggedOut.Match(response.Body[:min(len(response.Body), maxLoggedOut)]) {
+		response.loggedOut = true
+	}
 	if f.capture != nil {
 		f.capture.give(response, answer, begin, wire.ended)
 	}
 	return response, nil
 }
+
+// maxLoggedOut is how many bytes of a page Config.LoggedOut reads.
+const maxLoggedOut = 64 << 10
 
 // asksSignature has the statuses with which Accept-Signature asks for another signature.
 var asksSignature = map[int]bool{400: true, 401: true, 403: true, 429: true}
@@ -272,8 +282,13 @@ func (c *Client) build(request Request) (*http.Request, error) {
 	if request.Head {
 		method = http.MethodHead
 	}
-	if c.config.Signer != nil {
+	if c.config.Jar != nil || c.config.Signer != nil {
 		header = maps.Clone(header)
+	}
+	if c.config.Jar != nil {
+		c.config.Jar.Add(header, plainURL(u))
+	}
+	if c.config.Signer != nil {
 		c.config.Signer.Sign(header, method, authorityOf(u, host), pathOf(u))
 	}
 	hr := &http.Request{

@@ -28,6 +28,7 @@ type Response struct {
 	WireBytes   int64         // of the body as received, compressed or not
 	RedirectTo  string        // the Location of a redirect, not resolved; in UTF-8
 	RetryAfter  time.Duration // 0 means none
+	SetsCookie  bool          // Config.Jar keeps a cookie of the answer
 	SignAgain   bool          // the server asks for another signature, which the next request for the URL has; see Signer
 	Latency     time.Duration // from the request to the end of the answer's header
 	Duration    time.Duration // from the start, before connecting, to the end of the body
@@ -36,6 +37,7 @@ type Response struct {
 	xhtml        bool     // the body is an XHTML document, although its type is another one of XML
 	mime         mimeType // of the Content-Type headers
 	buffer, wire *buffer  // of Body and Wire
+	loggedOut    bool     // see Config.LoggedOut
 }
 
 // MIMEType returns ContentType with the charset that the Content-Type headers name for it, as the

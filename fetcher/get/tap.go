@@ -61,6 +61,7 @@ func (t *tapped) Write(p []byte) (int, error) {
 type capture struct {
 	limit   int64    // of the received bytes
 	secrets []string // see Client.secrets
+	cookies bool     // Config.SaveCookies
 
 	mu      sync.Mutex
 	tapped  bool       // there was a connection
@@ -76,8 +77,8 @@ func (c *Client) maxCaptured(request Request) int64 {
 	return c.config.MaxHeaderBytes + 2*maxPacked(c.maxBody(request))
 }
 
-func newCapture(limit int64, secrets []string) *capture {
-	return &capture{limit: limit, secrets: secrets, answer: newBuffer()}
+func (c *Client) newCapture(request Request) *capture {
+	return &capture{limit: c.maxCaptured(request), secrets: c.secrets(request), cookies: c.config.SaveCookies, answer: newBuffer()}
 }
 
 // begin drops the bytes of an earlier connection that failed.
@@ -119,8 +120,9 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, co
 	}
 	r.wire, c.answer = c.answer, nil
 	request, names := redact(c.request, c.secrets)
+	received := finalAnswer(r.wire.bytes, answer)
 	r.Wire = &Wire{
-		Request: request, Redacted: names, Response: finalAnswer(r.wire.bytes, answer),
+		Request: request, Redacted: names, Response: received, CookiesRedacted: !c.cookies && redactCookies(received),
 		Remote: c.remote, Started: started, Truncated: !complete || c.over, Cut: r.Cut != nil,
 	}
 }

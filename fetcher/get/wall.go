@@ -25,6 +25,7 @@ const (
 	Payment   WallReason = "payment"   // money
 	Signature WallReason = "signature" // a signature of the crawler's operator
 	Challenge WallReason = "challenge" // a proof that the client is a person, or a browser
+	Login     WallReason = "login"     // that the crawler logs in again; see Config.LoggedOut
 	Rate      WallReason = "rate"      // fewer requests; not a 429 of the server itself, which is frontier.Throttled
 )
 
@@ -85,8 +86,11 @@ var walls = []struct {
 // Wall returns the wall from which the answer comes. A 401 that asks for a password is none, and neither is an answer
 // with SignAgain.
 func (r *Response) Wall() Wall {
-	if r.SignAgain {
+	switch {
+	case r.SignAgain:
 		return Wall{}
+	case r.loggedOut:
+		return Wall{Login, "--logged-out"}
 	}
 	asksPassword := r.Status == http.StatusUnauthorized && r.Header.Get("Www-Authenticate") != ""
 	for i := range walls {

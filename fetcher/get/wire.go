@@ -11,11 +11,13 @@ import (
 // The body still has its transfer and content codings, because the WARC standard requires
 // the exact octets, and tools decode the body as Transfer-Encoding says.
 type Wire struct {
-	Request  []byte     // request line and headers as sent, except for Redacted, and without Proxy-Authorization
-	Redacted []string   // the sorted names of headers whose value in Request is "redacted" because it is a secret
-	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
-	Remote   netip.Addr // the server's address, also behind a tunnel; invalid if it is not known (Config.ProxyAbsolute)
-	Started  time.Time  // when the request was written
+	Request  []byte   // request line and headers as sent, except for Redacted, and without Proxy-Authorization
+	Redacted []string // the sorted names of headers whose value in Request is "redacted" because it is a secret
+	Response []byte   // status line, headers, blank line and body as received; no interim answer (1xx)
+	// CookiesRedacted reports that values of Set-Cookie in Response are overwritten with the letter x (Config.SaveCookies).
+	CookiesRedacted bool
+	Remote          netip.Addr // the server's address, also behind a tunnel; invalid if it is not known (Config.ProxyAbsolute)
+	Started         time.Time  // when the request was written
 	// Truncated reports that Response is incomplete: the answer was too long or damaged,
 	// of an unwanted type, or not a page.
 	Truncated bool

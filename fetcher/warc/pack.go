@@ -91,6 +91,9 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 	if wire.Cut {
 		response.truncated = "disconnect"
 	}
+	if wire.CookiesRedacted {
+		response.redacted = "Set-Cookie"
+	}
 	body, compressor := payload(wire.Response)
 	response.payload = body
 	if err := p.add(&response, wire.Response, compressor); err != nil {
@@ -147,7 +150,7 @@ type header struct {
 	concurrent    string // id of the record of the answer to the same request
 	file          string
 	truncated     string
-	redacted      string // names of headers of the request
+	redacted      string // names of headers whose values are replaced
 	payload       []byte // what the payload digest is computed of; nil means no payload digest
 }
 

@@ -54,7 +54,7 @@ func TestEachRule(t *testing.T) {
 		"suite's kit":               {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/internal/suite"`, ""},
 		"suite's kit in code":       {"frontier/a.go", `package frontier; import "` + module + `/internal/suite"`, "for suites and tests"},
 		"internal is a leaf":        {"internal/x/a.go", `package x; import "` + module + `/frontier"`, "are leaves"},
-		"a new public package":      {"fetcher/cookies/a.go", `package cookies`, "is not public"},
+		"a new public package":      {"fetcher/unlisted/a.go", `package unlisted`, "is not public"},
 		"a new internal package":    {"fetcher/internal/cookies/a.go", `package cookies`, ""},
 		"a package of bench":        {"bench/cookies/a.go", `package cookies`, ""},
 		"internal with a floor":     {"internal/exact/a.go", `package exact; import "` + module + `/frontier"`, ""},

@@ -28,7 +28,7 @@ var public = []string{
 	"events", "events/eventstest", "events/files", "events/filter", "events/jsonl", "events/kafka", "events/nats", "events/signature",
 	"events/sinks", "events/sqs", "events/webhook",
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/sqs", "events/inbox/webhook",
-	"fetcher", "fetcher/botauth", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
+	"fetcher", "fetcher/botauth", "fetcher/cookies", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
 	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore",
 	"serve", "serve/idempotency", "serve/idempotency/embedded", "serve/idempotency/idempotencytest", "serve/idempotency/postgres",
 	"sizing",

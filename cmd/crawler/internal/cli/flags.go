@@ -90,7 +90,8 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 
 func (o *options) requestFlags(f *pflag.FlagSet) {
 	o.rows(f, "timeout", "retries", "max-body", "types", "header", "user-agent", "contact", "connect-to", "allow-private", "header-timeout", "min-rate",
-		"bind", "sign", "signature-agent", "sign-reuse", "proxy", "proxy-http", "dns", "allow-net", "allow-port", "ca", "insecure-host")
+		"bind", "sign", "signature-agent", "sign-reuse", "cookies", "cookie-jar", "cookie-jar-file",
+		"cookie-domain", "save-cookies", "logins", "logged-out", "proxy", "proxy-http", "dns", "allow-net", "allow-port", "ca", "insecure-host")
 	o.memory = human.Bytes(memlimit.Default())
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for what is made of answers")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, "a size from 1B to 1PiB, such as 512KiB or 10MiB")
