@@ -123,7 +123,8 @@ func (f *fleet) checkNew(c *card) error {
 	}
 	var errs []error
 	if cfg.Settings.Capacity > maxURLs || cfg.Settings.FPR < leastFPR {
-		errs = append(errs, fmt.Errorf("urls is %d and fpr is %g, want at most %d and at least %g", cfg.Settings.Capacity, cfg.Settings.FPR, maxURLs, leastFPR))
+		errs = append(errs, fmt.Errorf("urls is %d and fpr is %g, want at most %d and at least %g",
+			cfg.Settings.Capacity, cfg.Settings.FPR, maxURLs, leastFPR))
 	}
 	all := cfg.Settings
 	errs = append(errs, all.Assign(later)...)
