@@ -84,7 +84,7 @@ func (v *visited) readPreferences(metas []extract.Meta, r *record.Record) (why s
 
 // refuseUse returns the completion of a page that must not be kept: neither its content nor its links.
 func (v *visited) refuseUse(why string, r *record.Record) frontier.Completion {
-	v.isPage, v.unwanted, v.edges, v.edgesCut = false, true, nil, false
+	v.isPage, v.unwanted = false, true
 	r.Error, r.Bytes, r.Digest, r.Truncated, r.Cut = why, 0, "", false, nil
 	return v.finish(frontier.RefusedUse, r)
 }
