@@ -89,7 +89,7 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 			if !ses.plan.policy.Load().Sitemaps || r.Count > mostSitemaps {
 				return false
 			}
-		case report.Status4xx, report.Forbidden, report.Blocked:
+		case report.Status4xx, report.Forbidden, report.Use, report.Blocked:
 			some = true
 		case report.Status3xx, report.Broken:
 		default:
@@ -99,9 +99,9 @@ func (ses *session) mayBeDenied(results []report.Result) bool {
 	return some
 }
 
-// isDenial reports whether a URL was not fetched because robots.txt forbids it, or a wall or the server refuses it.
+// isDenial reports whether a URL was not fetched because robots.txt forbids it, its owner refuses the use, or a wall or the server refuses it.
 func isDenial(r *record.Record) bool {
-	return r.Outcome == string(frontier.Robots) || r.Outcome == string(frontier.Blocked) || slices.Contains(denials, r.Status)
+	return r.Outcome == string(frontier.Robots) || r.Outcome == string(frontier.RefusedUse) || r.Outcome == string(frontier.Blocked) || slices.Contains(denials, r.Status)
 }
 
 // denials are the statuses with which a server refuses a client, whatever page it asks for.

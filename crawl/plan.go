@@ -212,6 +212,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		Rules: rulesOf(s), AllowSeries: compileAll(s.AllowSeries), Politeness: polite, DomainRate: s.DomainRate, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
+		Preferences: preferencesOf(s.Preferences), ContentUse: s.ContentUse,
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Pause: targetsOf(s.Pause),
 	}
@@ -219,6 +220,17 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		p.Version = version.Number
 	}
 	return p
+}
+
+// preferencesOf returns the policy of a setting.
+func preferencesOf(where string) policy.Preferences {
+	switch where {
+	case "full":
+		return policy.FullPreferences
+	case "none":
+		return policy.NoPreferences
+	}
+	return policy.PagePreferences
 }
 
 // targetsOf parses targets. It leaves out what Settings.Check refuses.

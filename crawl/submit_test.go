@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // TestSubmitOnce: repeats of a submission get the answers of the first call and change nothing, through each of the ways
@@ -75,6 +77,61 @@ func TestSubmitOnce(t *testing.T) {
 			if got, err := attached.Submit(t.Context(), bad); err == nil {
 				t.Errorf("the invalid submission %d got %+v, want an error", i, got)
 			}
+		}
+	})
+}
+
+// TestRetryAndDropOnce: repeats of a retry and of a drop with a key have the first answer and no second effect, although URLs fail and
+// wait again, and a rule was withdrawn.
+func TestRetryAndDropOnce(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, c Config) {
+		run, err := Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitingURLs(t, run.ses)
+		drop := func(rule, key string, again bool, want Dropped, version uint64) {
+			t.Helper()
+			got, repeated, err := run.DropOnce(t.Context(), rule, "a@b", "a test", key)
+			if err != nil || repeated != again || got != (DroppedOnce{version, want}) {
+				t.Errorf("DropOnce(%s, %s) = %+v, repeated %t, %v, want %+v of version %d, %t", rule, key, got, repeated, err, want, version, again)
+			}
+		}
+		retry := func(key string, again bool, want Retried) {
+			t.Helper()
+			got, repeated, err := run.RetryOnce(t.Context(), Failures{Outcome: frontier.Dropped}, "a@b", key)
+			if err != nil || repeated != again || !reflect.DeepEqual(got, want) {
+				t.Errorf("RetryOnce(%s) = %+v, repeated %t, %v, want %+v, %t", key, got, repeated, err, want, again)
+			}
+		}
+		drop("host=b.test", "k1", false, Dropped{100, 1}, 1)
+		drop("host=b.test", "k1", true, Dropped{100, 1}, 1)
+		withdrawn := Retried{URLs: 100, Withdrawn: []string{"host=b.test"}, Version: 2}
+		retry("k1", false, withdrawn)
+		retry("k1", true, withdrawn)
+		drop("host=b.test", "k1", true, Dropped{100, 1}, 1) // although the URLs wait again
+		drop("host=b.test", "k2", false, Dropped{100, 1}, 3)
+		retry("k1", true, withdrawn) // although the URLs are dropped again
+		if _, _, err := run.DropOnce(t.Context(), "host=c.test", "a@b", "", "k1"); !errors.Is(err, ErrOtherPayload) {
+			t.Errorf("another rule under the key: %v, want ErrOtherPayload", err)
+		}
+		if _, _, err := run.RetryOnce(t.Context(), Failures{}, "a@b", "k1"); !errors.Is(err, ErrOtherPayload) {
+			t.Errorf("other failures under the key: %v, want ErrOtherPayload", err)
+		}
+		if _, _, err := run.RetryOnce(t.Context(), Failures{}, "a@b", ""); err == nil {
+			t.Error("a retry without a key has no error")
+		}
+		history, err := run.History(t.Context())
+		if err != nil || len(history) != 3 || history[0].Why != "a test (key k1)" || history[1].Why != "retry of dropped URLs (key k1)" {
+			t.Errorf("the history is %+v, %v", history, err)
+		}
+		st, err := run.Status(t.Context())
+		if err != nil || st.Stats.Failed != 100 || st.Stats.Queued != 200 {
+			t.Errorf("the books are %+v, %v", st.Stats.Books, err)
+		}
+		if err := run.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

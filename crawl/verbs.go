@@ -28,8 +28,16 @@ type retryQuestion struct {
 }
 
 var (
-	verbSeed    = control.Steer("seed", (*session).seed)
-	verbSubmit  = control.Steer("submit", (*session).submit)
+	verbSeed   = control.Steer("seed", (*session).seed)
+	verbSubmit = control.Steer("submit", (*session).submit)
+	verbKeep   = control.Steer("keep", func(ses *session, ctx context.Context, q keepQuestion) (string, error) {
+		return ses.engine.Keep(ctx, q.Chunk, q.Answer)
+	})
+	verbRetryOnce = control.Steer("retry-once", func(ses *session, ctx context.Context, q retryOnceQuestion) (retriedOnce, error) {
+		n, repeated, err := ses.engine.RetryOnce(ctx, q.Chunk, q.Failures)
+		ses.worker.Wake()
+		return retriedOnce{n, repeated}, err
+	})
 	verbOffer   = control.Steer("offer", (*session).offer)
 	verbRetry   = control.Steer("retry", (*session).retry)
 	verbRecheck = control.Steer("recheck", (*session).recheck)
@@ -82,7 +90,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbSubmit, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
+		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
 		verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {

@@ -3,6 +3,7 @@ package fetcher
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -14,7 +15,7 @@ import (
 // state of its robots.txt. The length of each part, except the version, comes before the
 // part. If the host does not answer, an entry with an empty name has the reason. The entry
 // seriesPart has the state of package series. The entry errorPart has the last failure: its time, s since 1970, and its
-// text.
+// text. An entry whose name begins with tdmPart has the tdmrep.json of an origin.
 const blobVersion = 1
 
 const (
@@ -56,6 +57,11 @@ func (h *holding) appendBlob(b []byte) []byte {
 			add(name, rules)
 		}
 	}
+	for name, state := range h.tdm {
+		if part := state.appendBinary(nil); part != nil {
+			add(tdmPart+name, part)
+		}
+	}
 	if h.cause != "" {
 		add("", []byte(h.cause))
 	}
@@ -89,6 +95,12 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 			return nil
 		case seriesPart:
 			return h.known.UnmarshalBinary(rules)
+		}
+		if origin, is := strings.CutPrefix(name, tdmPart); is {
+			if state := readTDM(rules, now); state != nil {
+				h.tdm[origin] = state
+			}
+			return nil
 		}
 		state := new(robots.State)
 		if err := state.Restore(rules, h.rules.token, now); err != nil {

@@ -14,7 +14,7 @@
 //	 1  acquire         fetcher/fetcher.go    room for another host
 //	 2  Lease           frontier/frontier.go  a host that is due
 //	 3  step            fetcher/hold.go       the host answers and is not blocked; no URL that kills workers
-//	 4  access          fetcher/robots.go     robots.txt; if it is unknown, it is requested
+//	 4  access          fetcher/robots.go     robots.txt and wishes; unknown ones are requested
 //	 5  turn            fetcher/turn.go       the host's delay, also since other crawls, and back-off; a lease that lasts
 //	 6  takeListing     fetcher/sitemaps.go   one sitemap of the host at a time
 //	 7  takePage        fetcher/pages.go      pages left, beside those that visits under way may become

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/preference"
 	"github.com/bloomfrontier/crawler/fetcher/internal/series"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -33,17 +34,20 @@ type holding struct {
 	room   *gate         // visits not completed; at most the result of visitRoom
 
 	// only the method run uses these fields, until closing is true
-	received int
-	pending  []frontier.Item        // still to do, in this order
-	deferred []frontier.Item        // waiting for a robots.txt that could not be fetched
-	cleared  bloomstore.Fingerprint // of the last item that a robots.txt allowed; its rules may be gone (see ruleBook)
-	askAgain bool                   // request the failed robots.txt again, because nothing else is left to do
-	ofSeed   map[string]bool        // by origin: whether it is the origin of a seed; nil means not asked yet
-	full     bool                   // the store had as many items as were requested
-	kept     context.Context        // the lease is extended until this context is cancelled
-	release  context.CancelFunc     // cancels kept
-	keeping  sync.WaitGroup         // the goroutines and timers of keepLease
-	coming   chan topUp             // the result of a prefetch under way, or nil
+	received   int
+	pending    []frontier.Item        // still to do, in this order
+	deferred   []frontier.Item        // waiting for a robots.txt that could not be fetched
+	cleared    bloomstore.Fingerprint // of the last item that a robots.txt allowed; its rules may be gone (see ruleBook)
+	lines      preference.Lines       // of robots.txt
+	wishes     wishes                 // about the use of the first pending item, if its robots.txt was asked
+	tdmCleared bloomstore.Fingerprint // of the last item whose tdmrep.json was asked; wishes.file is its rule
+	askAgain   bool                   // request the failed robots.txt again, because nothing else is left to do
+	ofSeed     map[string]bool        // by origin: whether it is the origin of a seed; nil means not asked yet
+	full       bool                   // the store had as many items as were requested
+	kept       context.Context        // the lease is extended until this context is cancelled
+	release    context.CancelFunc     // cancels kept
+	keeping    sync.WaitGroup         // the goroutines and timers of keepLease
+	coming     chan topUp             // the result of a prefetch under way, or nil
 
 	takingSlot sync.Mutex // held during takeSlot; taken before mu
 
@@ -54,6 +58,7 @@ type holding struct {
 	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
+	tdm         map[string]*tdmState     // by origin
 	known       series.Host              // the series of the host
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	lastError   *LastError               // the last failure of an item, without its host; nil means none
@@ -83,7 +88,7 @@ func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
 		Crawl: c, lease: l, rules: rules, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: newGate(rules.host.Concurrency), listed: make(chan struct{}, 1), room: newGate(visitRoom(rules.host.Concurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
-		host: politeness.New(rules.host.Politeness), origins: make(map[string]*robots.State),
+		host: politeness.New(rules.host.Politeness), origins: make(map[string]*robots.State), tdm: make(map[string]*tdmState),
 	}
 	if err := h.readBlob(l.Blob, time.Now()); err != nil {
 		c.cfg.Logger.Warn("host state unreadable", slog.String("host", l.Host), slog.Any("err", err))
@@ -266,7 +271,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 		return 0, h.conclude(1, frontier.Network, get.CauseOther, err.Error())
 	}
 	unruled := false // the origin's robots.txt must be requested first
-	if !h.present().host.IgnoreRobots {
+	if h.present().host.IgnoreRobots {
+		h.wishes.robots = nil
+	} else {
 		switch access, rule := h.access(url.Origin(), url.Path()); access {
 		case robots.Ask:
 			unruled = item.Fingerprint != h.cleared
@@ -276,13 +283,21 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 			return 0, h.conclude(1, frontier.Robots, "", "robots.txt: "+rule)
 		default:
 			h.cleared = item.Fingerprint
+			h.noteLines(url)
 		}
+	}
+	needsTDM := !unruled && h.needsTDM(&item, url)
+	if !unruled && !needsTDM && h.concludeUse() {
+		return 0, nil
 	}
 	if rest, err := h.turn(maxPark)(false); err != nil || rest >= leastRest {
 		return rest, notDead(err)
 	}
-	if unruled {
+	switch {
+	case unruled:
 		return 0, notDead(h.askRobots(stop, url))
+	case needsTDM:
+		return 0, notDead(h.askTDM(stop, &item, url))
 	}
 	return 0, notDead(h.startVisit(stop, item, url))
 }
@@ -335,11 +350,11 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	h.outstanding++
 	delay := h.host.Delay()
 	h.mu.Unlock()
-	began := make(chan struct{})
+	began, wishes := make(chan struct{}), h.wishes
 	h.visits.Go(func() {
 		defer doneReading()
 		defer h.pages.free()
-		h.visit(item, url, private, delay, began, end)
+		h.visit(item, url, private, wishes, delay, began, end)
 	})
 	if delay > 0 {
 		<-began // because the delay until the next start counts from this start

@@ -31,7 +31,7 @@ func ViewHost(blob []byte, host, userAgent string, p *policy.Policy, now time.Ti
 	rules := p.Host(host)
 	h := &holding{
 		rules: &hostRules{p, rules, ProductToken(rules.Header, userAgent)},
-		host:  politeness.New(rules.Politeness), origins: make(map[string]*robots.State),
+		host:  politeness.New(rules.Politeness), origins: make(map[string]*robots.State), tdm: make(map[string]*tdmState),
 	}
 	err := h.readBlob(blob, now)
 	v := HostView{

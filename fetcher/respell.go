@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/internal/preference"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -37,7 +38,7 @@ func (v *visited) spelling() string { return v.asked[len(v.asked)-1] }
 
 // respell makes the visit request the spelling of its URL to which ref leads. ref is relative to
 // base, a spelling. After an error, which says why not, the visit continues with the answer it has.
-// If the error is a *robotsError, robots.txt forbids the spelling. If it is errStop, the robots.txt
+// If the error is a *robotsError, robots.txt forbids the spelling, and if it is a *useError, the owner refuses its use. If it is errStop, the robots.txt
 // must be requested again first.
 func (v *visited) respell(base, ref string) error {
 	next, err := canon.Spell(base, ref)
@@ -52,6 +53,9 @@ func (v *visited) respell(base, ref string) error {
 	if !v.rules.host.IgnoreRobots {
 		switch access, rule := v.access(v.url.Origin(), canon.SpelledPath(next)); access {
 		case robots.Allow:
+			if err := v.wishAgain(canon.SpelledPath(next)); err != nil {
+				return err
+			}
 		case robots.Disallow:
 			return &robotsError{rule}
 		default:
@@ -66,6 +70,28 @@ func (v *visited) respell(base, ref string) error {
 type robotsError struct{ rule string }
 
 func (e *robotsError) Error() string { return "robots.txt: " + e.rule }
+
+// useError reports that the owner of a URL refuses a use of the crawl.
+type useError struct{ why string }
+
+func (e *useError) Error() string { return e.why }
+
+// wishAgain sets v.wishes.robots to what robots.txt says about the use of a path. Its error is a *useError.
+func (v *visited) wishAgain(path string) error {
+	if !v.rules.policy.ReadsPreferences() {
+		return nil
+	}
+	v.mu.Lock()
+	rules := v.origin(v.url.Origin()).Rules()
+	v.mu.Unlock()
+	about := preference.Page{Robots: new(preference.Lines).Read(rules.UseLines(path)), File: v.wishes.file}
+	all, sum := about.Read()
+	if why := refusedUse(v.rules.policy, all, sum); why != "" {
+		return &useError{why}
+	}
+	v.wishes.robots = about.Robots
+	return nil
+}
 
 // askAgain requests the spelling in v.next and returns the completion. If no request may start
 // any more, the item is given back, because this visit has no answer that counts.
@@ -120,7 +146,7 @@ func (v *visited) keepAnswer() error {
 
 // pack packs the present answer for the archive. It returns nil if the archive does not want it.
 func (v *visited) pack() (*warc.Packed, error) {
-	if v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil || !v.cfg.Archive.Wants(v.answer) {
+	if v.unwanted || v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil || !v.cfg.Archive.Wants(v.answer) {
 		return nil, nil
 	}
 	packed, err := warc.Pack(v.spelling(), v.answer.Wire)

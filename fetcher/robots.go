@@ -136,7 +136,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
 	defer share.Release()
 	for hop := 0; ; hop++ {
-		answer, err := h.requestRobots(stop, target, patience, share)
+		answer, err := h.requestFile(stop, target, patience, robots.MaxBytes+1, share)
 		if err != nil {
 			return h.robotsFailed(origin, err)
 		}
@@ -193,8 +193,9 @@ func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) 
 	return next, err == nil
 }
 
-// requestRobots makes one request for a robots.txt, with the memory of share.
-func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration, share *budget.Share) (*get.Response, error) {
+// requestFile makes one request for a robots.txt or a tdmrep.json, of at most this many bytes, with the memory of
+// share.
+func (h *holding) requestFile(stop context.Context, url canon.URL, patience time.Duration, maxBytes int64, share *budget.Share) (*get.Response, error) {
 	host := h.cfg.Canon.HostKey(url)
 	sameHost := host == h.lease.Host
 	header, next := h.present().host.Header, h.turn(patience)
@@ -230,7 +231,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	grow := h.newGrowth(share)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
 		URL: url.String(), Header: header, Private: private, Started: started, Sent: sent, Permit: h.permit,
-		AnyType: true, MaxBody: robots.MaxBytes + 1, Grow: grow.grow,
+		AnyType: true, MaxBody: maxBytes, Grow: grow.grow,
 	})
 	err = grow.explain(err)
 	if sameHost {

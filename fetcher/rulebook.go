@@ -75,15 +75,18 @@ func (b *ruleBook) victims(h *holding) (victims []*holding) {
 	return victims
 }
 
-// rulesBytes returns the memory of the rules of all origins. The caller must hold mu.
+// rulesBytes returns the memory of the rules of all origins, and of their tdmrep.json. The caller must hold mu.
 func (h *holding) rulesBytes() (bytes int64) {
 	for _, state := range h.origins {
 		bytes += state.Rules().Bytes()
 	}
+	for _, state := range h.tdm {
+		bytes += state.bytes()
+	}
 	return bytes
 }
 
-// dropRules forgets the rules of all origins but one. Each robots.txt is requested again when it
+// dropRules forgets the rules of all origins but one, and their tdmrep.json. Each robots.txt is requested again when it
 // is needed.
 func (h *holding) dropRules(except string) {
 	h.mu.Lock()
@@ -91,6 +94,11 @@ func (h *holding) dropRules(except string) {
 	for origin, state := range h.origins {
 		if origin != except && state.Rules() != nil {
 			delete(h.origins, origin)
+		}
+	}
+	for origin := range h.tdm {
+		if origin != except {
+			delete(h.tdm, origin)
 		}
 	}
 }

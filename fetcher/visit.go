@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/preference"
 	"github.com/bloomfrontier/crawler/fetcher/internal/series"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
@@ -23,12 +24,13 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// visit requests one item, with the private headers or without, and completes it. The
+// visit requests one item, with the private headers or without, and completes it. The argument
+// wishes is what is known about its use. The
 // time between the previous request to the host and this one is at least the argument delay.
 // When the request has started, or has failed before its start, visit closes the channel in
 // the argument began.
 // It calls requestDone when the request is over.
-func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay time.Duration, began chan struct{}, requestDone func()) {
+func (h *holding) visit(item frontier.Item, url canon.URL, private bool, wishes wishes, delay time.Duration, began chan struct{}, requestDone func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -36,7 +38,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay t
 		h.room.leave()
 	}()
 	start := sync.OnceFunc(func() { close(began) })
-	v := visited{holding: h, item: item, url: url, private: private, asked: []string{item.URL}}
+	v := visited{holding: h, item: item, url: url, private: private, wishes: wishes, asked: []string{item.URL}}
 	v.share, _ = h.memory.Take(h.hard, 0) // an empty share never waits
 	defer func() { v.share.Release() }()
 	err := v.request(delay, start)
@@ -189,6 +191,7 @@ type visited struct {
 	item    frontier.Item
 	url     canon.URL
 	private bool      // requests get the private headers
+	wishes  wishes    // about the use of the page, from before the request
 	at      time.Time // when the last request started; guarded by holding.mu
 
 	asked   []string       // the spellings of url that were requested; see respell
@@ -208,6 +211,7 @@ type visited struct {
 	abandoned bool           // OnPage or OnAnswer was called and has not returned
 	cookied   bool           // the URL was requested again because it set a cookie and redirected to itself
 	atWall    bool           // the answer comes from a wall
+	unwanted  bool           // the answer must not be kept, because its owner refuses a use
 	refused   []Refused      // refused links, for Config.OnRefused
 	series    string         // the pattern of the URL's series; empty means none
 	text      *series.Text   // of the page, for its series; nil means not read
@@ -410,6 +414,11 @@ func (v *visited) answered() frontier.Completion {
 			return v.again(frontier.Network, 0, causeCut, r)
 		}
 	}
+	if outcome == frontier.OK {
+		if why := v.readPreferences(nil, r); why != "" {
+			return v.refuseUse(why, r)
+		}
+	}
 	switch {
 	case outcome == frontier.OK && !v.isFeed() && v.isSitemap():
 		return v.sitemap(r)
@@ -436,8 +445,16 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		Hold: v.growShare, Room: v.growShare, GiveUp: v.giveUp, Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 		OnRefused: links.refuseReference,
 	}
+	if v.rules.policy.ReadsPreferences() {
+		options.WantMeta = func(name, content string) bool { return preference.Wants(name, content, v.rules.token) }
+	}
 	if v.cfg.OnPage == nil { // OnPage gets all links
-		options.OnPiece = func(document *extract.Page) bool { return early.addPiece(&links, document, nofollow) }
+		options.OnPiece = func(document *extract.Page) bool {
+			if len(document.Metas) > 0 && v.readPreferences(document.Metas, r) != "" {
+				return false // no link is added
+			}
+			return early.addPiece(&links, document, nofollow)
+		}
 	}
 	switch {
 	case v.isFeed():
@@ -453,6 +470,12 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		}
 		stage.Parse.Begin()
 		document := extract.HTML(answer.Body, answer.MIMEType(), v.url, options)
+		if len(document.Metas) > 0 {
+			if why := v.readPreferences(document.Metas, r); why != "" {
+				v.endParsing()
+				return v.refuseUse(why, r)
+			}
+		}
 		v.takeData(document, r)
 		v.endParsing()
 		if links.err != nil {
@@ -540,6 +563,10 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 				return v.giveBack()
 			}
 			r.Error = why.Error()
+			if _, refused := errors.AsType[*useError](why); refused {
+				r.RedirectTo = target.String()
+				return v.finish(frontier.RefusedUse, r)
+			}
 			if _, forbidden := errors.AsType[*robotsError](why); forbidden {
 				r.RedirectTo = target.String()
 				return v.finish(frontier.Robots, r)

@@ -19,6 +19,10 @@ const (
 	CheckBroken  Outcome = "check_broken"  // 404, 410, no such host, a refused connection, or a certificate that is not valid
 	CheckUnknown Outcome = "check_unknown" // any other answer, none in time, or forbidden by robots.txt
 
+	// RefusedUse is Done: its owner refuses a use for which the crawl collects pages. The page was not
+	// requested, or its content was not kept.
+	RefusedUse Outcome = "refused_use"
+
 	ServerError Outcome = "server_error" // 5xx, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
@@ -55,6 +59,7 @@ var Outcomes = [...]struct {
 	{CheckUnknown, "u", Done, false},
 	{Blocked, "d", Failed, false},
 	{Dropped, "v", Failed, false},
+	{RefusedUse, "f", Done, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides
@@ -70,7 +75,7 @@ func (o Outcome) State() State {
 
 // IsBroken reports whether o means that a link to the URL leads to no page: the server refused the
 // URL, or no answer came. It returns false if that is not known, because the crawl did not request the
-// URL (Robots, Address), a wall answered (Blocked), its workers died (WorkerLost) or a check found out nothing (CheckUnknown). It
+// URL (Robots, RefusedUse, Address), a wall answered (Blocked), its workers died (WorkerLost) or a check found out nothing (CheckUnknown). It
 // also returns false for a page that the crawl did not take (Type, Coding, Handler), and if o is not
 // one of the Outcomes.
 func (o Outcome) IsBroken() bool {

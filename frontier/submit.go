@@ -26,6 +26,9 @@ type Submitter interface {
 	// step. If a call returned no error, repeats of it return its number and queue nothing, and repeated is true. Errors
 	// are those of Submit.
 	RetryOnce(ctx context.Context, c Chunk, of Failures) (n int, repeated bool, err error)
+	// Keep stores an answer, unless the Chunk has one, and returns the one that it has. An empty answer is not stored. Errors
+	// are those of Submit.
+	Keep(ctx context.Context, c Chunk, answer string) (kept string, err error)
 }
 
 // Chunk identifies a change that can be repeated.

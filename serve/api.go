@@ -79,7 +79,8 @@ func schemaName(t reflect.Type, hint string) string {
 // problems describes the problems that every operation can answer with.
 func (s *Server) problems() *huma.Response {
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problem](), true, "Problem")
-	return &huma.Response{Description: "a problem of RFC 9457", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: schema}}}
+	content := map[string]*huma.MediaType{"application/problem+json": {Schema: schema}}
+	return &huma.Response{Description: "a problem of RFC 9457", Content: content}
 }
 
 // json describes answers with a status and a type.

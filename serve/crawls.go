@@ -87,8 +87,8 @@ func (s *Server) routeCrawls() {
 		return body(CrawlStatus{m.summary(), status}, err)
 	})
 	handle(s, huma.Operation{
-		OperationID: "delete-crawl", Method: http.MethodDelete, Path: "/v1/crawls/{crawl}", Tags: tags, Summary: "Delete a crawl with its records",
-		DefaultStatus: http.StatusNoContent,
+		OperationID: "delete-crawl", Method: http.MethodDelete, Path: "/v1/crawls/{crawl}", Tags: tags,
+		Summary: "Delete a crawl with its records", DefaultStatus: http.StatusNoContent,
 	}, Admin, plain, func(ctx context.Context, in *Named) (*struct{}, error) {
 		id := idText(requestID(ctx))
 		if found, err := s.root.get("done", id, new(done)); found || err != nil {

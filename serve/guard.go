@@ -206,8 +206,9 @@ func (s *Server) caller(r *http.Request) (caller Token, known bool) {
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
 	route, found := s.routes[pattern]
+	escaped := r.URL.EscapedPath() != r.URL.Path // names need no escapes, and each resource has one path
 	switch {
-	case !found || r.Method == http.MethodHead && route.kind == stream || r.URL.EscapedPath() != r.URL.Path: // names need no escapes, and each resource has one path
+	case !found || escaped || r.Method == http.MethodHead && route.kind == stream:
 		s.refuseRoute(w, r)
 		return
 	case !callerOf(r.Context()).Scope.permits(route.scope):

@@ -51,7 +51,9 @@ func (r root) open() error {
 
 // put replaces a file by the JSON of a value, durably.
 func (r root) put(sub, file string, value any) error {
-	return durable.ReplacePrivate(vfs.Default, filepath.Join(r.dir, sub, file), func(w io.Writer) error { return json.NewEncoder(w).Encode(value) })
+	return durable.ReplacePrivate(vfs.Default, filepath.Join(r.dir, sub, file), func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(value)
+	})
 }
 
 // get reads a file into value. It returns false if there is none.

@@ -23,10 +23,10 @@ const (
 // callers are the settings that callers set and see. The operator sets the others: they concern the machine, lift a guard,
 // name files, or are not stored.
 var callers = []string{
-	"allow-series", "assets", "backoff", "backoff-max", "bandwidth", "check-external", "compress", "concurrency", "contact", "dead-after",
+	"allow-series", "assets", "backoff", "backoff-max", "bandwidth", "check-external", "compress", "concurrency", "contact", "content-use", "dead-after",
 	"delay", "domain-rate", "drop", "exact", "exclude", "feeds", "field", "fpr", "growth", "header-timeout", "host-concurrency", "hosts",
 	"include", "keep-param", "latency-factor", "links", "max-body", "max-crawl-delay", "max-depth", "max-external", "max-hosts-per-domain",
-	"max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time", "max-url-bytes", "max-years-ahead", "min-rate", "pause", "rate",
+	"max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time", "max-url-bytes", "max-years-ahead", "min-rate", "pause", "preferences", "rate",
 	"retries", "robots", "rotate", "save", "scope", "sitemaps", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent",
 	"window",
 }
@@ -123,7 +123,8 @@ func (f *fleet) checkNew(c *card) error {
 	}
 	var errs []error
 	if cfg.Settings.Capacity > maxURLs || cfg.Settings.FPR < leastFPR {
-		errs = append(errs, fmt.Errorf("urls is %d and fpr is %g, want at most %d and at least %g", cfg.Settings.Capacity, cfg.Settings.FPR, maxURLs, leastFPR))
+		errs = append(errs, fmt.Errorf("urls is %d and fpr is %g, want at most %d and at least %g",
+			cfg.Settings.Capacity, cfg.Settings.FPR, maxURLs, leastFPR))
 	}
 	all := cfg.Settings
 	errs = append(errs, all.Assign(later)...)

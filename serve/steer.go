@@ -118,7 +118,9 @@ func (s *Server) routeSteering() {
 		return body(out, nil)
 	})
 	for _, op := range []struct{ id, summary string }{
-		{"pause", "Start no more requests"}, {"resume", "End a pause, and run a crawl that was stopped"}, {"stop", "Stop the run; requests under way finish"},
+		{"pause", "Start no more requests"},
+		{"resume", "End a pause, and run a crawl that was stopped"},
+		{"stop", "Stop the run; requests under way finish"},
 	} {
 		handle(s, huma.Operation{
 			OperationID: op.id + "-crawl", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/" + op.id, Tags: run, Summary: op.summary,

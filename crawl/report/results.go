@@ -24,9 +24,10 @@ const (
 	Status4xx ResultKind = "4xx" // also statuses above 599, which no standard defines
 	Status5xx ResultKind = "5xx"
 	NoAnswer  ResultKind = "no answer"
-	Blocked   ResultKind = "blocked" // by a wall; the page may be alive
-	Broken    ResultKind = "broken"  // 4xx, 5xx, and no answer except that of lost workers
-	Forbidden ResultKind = "robots"  // by robots.txt
+	Blocked   ResultKind = "blocked"     // by a wall; the page may be alive
+	Broken    ResultKind = "broken"      // 4xx, 5xx, and no answer except that of lost workers
+	Forbidden ResultKind = "robots"      // by robots.txt
+	Use       ResultKind = "refused_use" // by its owner, for a use of the crawl
 	Address   ResultKind = "address"
 	Dropped   ResultKind = "dropped" // by a rule that became stricter while they waited
 )
@@ -44,6 +45,7 @@ var results = []struct {
 	{Blocked, []frontier.Outcome{frontier.Blocked}},
 	{Broken, brokenOutcomes()},
 	{Forbidden, []frontier.Outcome{frontier.Robots}},
+	{Use, []frontier.Outcome{frontier.RefusedUse}},
 	{Address, []frontier.Outcome{frontier.Address}},
 	{Dropped, []frontier.Outcome{frontier.Dropped}},
 }

@@ -132,6 +132,10 @@ var rows = []*Row{
 		func(s *Settings) Value { return oneOf(&s.HostKey, "host", "domain") }},
 	{"robots", "", Politeness, "obey", Live, Fixed, "`HOW`: obey or ignore robots.txt",
 		func(s *Settings) Value { return oneOf(&s.Robots, "obey", "ignore") }},
+	{"preferences", "", Politeness, "page", Live, Later, "`WHERE` to look for what owners say about the use of their pages: page, full (also tdmrep.json, one request per origin) or none",
+		func(s *Settings) Value { return oneOf(&s.Preferences, "page", "full", "none") }},
+	{"content-use", "", Politeness, "[]", Live, Later, "what the pages are for: search, train-ai or ai-use; those whose owner refuses this `USE` are not requested, or not kept (repeatable)",
+		func(s *Settings) Value { return texts(&s.ContentUse, checkUse) }},
 	{"concurrency", "", Politeness, "auto", Run, Never, "hosts asked at once, not counting late ones; auto finds the best number",
 		func(s *Settings) Value { return newConcurrency(&s.Concurrency) }},
 	{"rate", "", Politeness, "0", Run, Later, "requests per second of this process; 0 no limit",
@@ -300,6 +304,13 @@ var rows = []*Row{
 func checkRegexp(text string) error {
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("want a regular expression: %w", err)
+	}
+	return nil
+}
+
+func checkUse(text string) error {
+	if !slices.Contains([]string{"search", "train-ai", "ai-use"}, text) {
+		return errors.New("want search, train-ai or ai-use")
 	}
 	return nil
 }

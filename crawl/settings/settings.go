@@ -54,6 +54,8 @@ type Settings struct {
 	MaxTime           time.Duration
 
 	// How polite the crawl is.
+	Preferences     string        // "page", "full" or "none"
+	ContentUse      []string      // "search", "train-ai" and "ai-use"
 	Delay           time.Duration // 0 means none
 	MaxCrawlDelay   time.Duration // 0 means that Crawl-delay is not obeyed
 	LatencyFactor   float64       // 0 means that the latency does not matter

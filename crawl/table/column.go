@@ -52,17 +52,24 @@ type Schema struct {
 
 // Records returns the schema of records: the fields of record.Record, in the same order.
 // The additional column state has the value done or failed. It is derived from the column
-// outcome.
+// outcome. The columns train_ai, ai_use and search are derived from the member preferences, and are
+// unknown without it.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
 	s.open = true
-	s.others = []string{"state", "referrer", "fingerprint", "lease"}
+	s.others = []string{"state", "referrer", "fingerprint", "lease", "train_ai", "ai_use", "search"}
 	s.derive = func(r *row, name string) any {
-		if name != "state" {
-			return nil
+		switch name {
+		case "state":
+			outcome, _ := r.value("outcome").(string)
+			return string(frontier.Outcome(outcome).State())
+		case "train_ai", "ai_use", "search":
+			if answer := r.value("preferences." + name); answer != nil {
+				return answer
+			}
+			return "unknown"
 		}
-		outcome, _ := r.value("outcome").(string)
-		return string(frontier.Outcome(outcome).State())
+		return nil
 	}
 	return s
 }

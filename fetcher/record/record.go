@@ -54,6 +54,9 @@ type Record struct {
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 
+	// Preferences is what the owner says about the use of the page; nil if no source says anything.
+	Preferences *Preferences `json:"preferences,omitempty"`
+
 	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
 	// Fields must be the last field with a JSON key. Its value can contain keys of any
 	// name, so code that searches a line for a key uses the first one of that name. The
@@ -76,6 +79,22 @@ type Record struct {
 	// Lease is the lease under which the item was fetched. Only a Journal writes it. A
 	// Reader does not set it.
 	Lease frontier.LeaseID `json:"-"`
+}
+
+// Preferences are the preferences of an owner about the use of a page. Each is allowed, refused or
+// unknown.
+type Preferences struct {
+	TrainAI string       `json:"train_ai"`
+	AIUse   string       `json:"ai_use"`
+	Search  string       `json:"search"`
+	Drafts  []string     `json:"drafts"` // versions of the documents by which the sources were read
+	Sources []Preference `json:"sources"`
+}
+
+// Preference is what one source says.
+type Preference struct {
+	Source string `json:"source"` // docs/reference/records.md lists them
+	Value  string `json:"value"`  // as it was sent, without control characters, at most 1 KiB
 }
 
 // EventID returns the id of the event for an item and a round: the fingerprint in 32 hex

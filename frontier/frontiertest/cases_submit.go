@@ -111,6 +111,22 @@ var submitCases = []testCase{
 		c.wantStats(counts{"added": added, "found": chunks * size, "queued": added})
 		c.wantAudit()
 	}},
+	{"KeepKeepsTheFirst", Options{}, func(c *driver) {
+		keep := func(answer, want string) {
+			kept, err := c.submitter().Keep(c.Ctx, chunkOf(1), answer)
+			c.Must(err, "Keep")
+			c.Require(kept == want, "Keep(%q) = %q, want %q", answer, kept, want)
+		}
+		keep("", "")
+		keep("first", "first")
+		keep("second", "first")
+		c.restart(Reopener.Crash)
+		keep("", "first")
+		other := chunkOf(1)
+		other.Digest[0]++
+		_, err := c.submitter().Keep(c.Ctx, other, "")
+		c.Require(errors.Is(err, frontier.ErrOtherPayload), "Keep with another digest = %v, want ErrOtherPayload", err)
+	}},
 	{"RetryOnceQueuesOnce", Options{}, func(c *driver) {
 		const urls = 2500 // more than one step
 		for n := 0; n < urls; n += 500 {

@@ -16,6 +16,7 @@ type note struct {
 	end      time.Time
 	verdicts []frontier.Verdict
 	retried  int
+	text     string
 }
 
 // once returns the note of c, and calls make for the answer if there is none.
@@ -73,6 +74,21 @@ func (m *Memory) Answered(_ context.Context, c frontier.Chunk) ([]frontier.Verdi
 		return nil, false, err
 	}
 	return answer.verdicts, true, nil
+}
+
+// Keep implements frontier.Submitter.
+func (m *Memory) Keep(_ context.Context, c frontier.Chunk, text string) (string, error) {
+	none := errors.New("no answer")
+	answer, _, err := m.once(c, func(answer *note) error {
+		if answer.text = text; text == "" {
+			return none
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, none) {
+		return "", err
+	}
+	return answer.text, nil
 }
 
 // RetryOnce implements frontier.Submitter.

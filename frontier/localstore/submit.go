@@ -60,6 +60,23 @@ func (s *Store) Answered(ctx context.Context, c frontier.Chunk) (verdicts []fron
 	return verdicts, true, err
 }
 
+// Keep implements frontier.Submitter.
+func (s *Store) Keep(ctx context.Context, c frontier.Chunk, answer string) (kept string, err error) {
+	err = s.submit(ctx, &op{change: func(g *group) error {
+		stored, err := g.readNote(&c)
+		if kept = string(stored); err != nil || stored != nil || answer == "" {
+			return err
+		}
+		kept = answer
+		g.writeNote(&c, []byte(answer))
+		return nil
+	}})
+	if err != nil {
+		return "", err
+	}
+	return kept, nil
+}
+
 // retryNote is the note of a RetryOnce, as JSON.
 type retryNote struct {
 	retryProgress

@@ -71,6 +71,12 @@ type Policy struct {
 	Assets  bool
 	AnyType bool // answers of any content type are read, whatever the client accepts
 
+	// Preferences says where the worker looks for what owners say about the use of their content.
+	Preferences Preferences
+	// ContentUse are the uses for which the crawl collects pages: search, train-ai and ai-use. What its owner refuses for
+	// one of them is not requested, or not kept, even with NoPreferences.
+	ContentUse []string
+
 	// CheckExternal checks each link that leads out of the scope once: whether its URL answers. The
 	// record of a check has its result. Links with rel=nofollow, and those that Rules.Exclude
 	// matches, are not checked. With Rules.Scope canon.ScopeAny no link leads out.
@@ -88,6 +94,21 @@ type Policy struct {
 	// Pause selects URLs that wait until the policy pauses them no more. Its Targets have only hosts and
 	// regular expressions.
 	Pause []Target
+}
+
+// Preferences says where the worker looks for preferences about the use of content.
+type Preferences uint8
+
+// Values of Preferences.
+const (
+	PagePreferences Preferences = iota // in robots.txt, and in headers and elements of pages
+	FullPreferences                    // also in tdmrep.json, which is requested once for each origin
+	NoPreferences                      // nowhere: records have none
+)
+
+// ReadsPreferences reports whether the worker looks for preferences of pages.
+func (p *Policy) ReadsPreferences() bool {
+	return p.Preferences != NoPreferences || len(p.ContentUse) > 0
 }
 
 // Default returns the default policy at a time: it follows every link to the hosts of the seeds, with the

@@ -134,6 +134,15 @@ func (s *Store) Answered(ctx context.Context, chunk frontier.Chunk) (verdicts []
 	return verdicts, true, err
 }
 
+// Keep implements frontier.Submitter.
+func (s *Store) Keep(ctx context.Context, chunk frontier.Chunk, answer string) (kept string, err error) {
+	c := s.chunkCall(chunk)
+	if _, kept, err = c.read(ctx); kept != "" || err != nil || answer == "" {
+		return kept, err
+	}
+	return c.end(ctx, []byte(answer))
+}
+
 // Submit implements frontier.Submitter. No step holds all partitions. The step that queues a line, in add.lua, also stores the verdict on
 // it, and counts it. A repeat offers only lines without a verdict; if two calls do so at once, the script decides which of
 // them queues the line. The answer is stored last. It depends on the verdicts only.

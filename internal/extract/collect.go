@@ -39,6 +39,7 @@ type collector struct {
 	refresh         string // of the first refresh
 	hasBase         bool
 	nofollow        bool // a robots meta tag asks to follow no link
+	metas           []Meta
 
 	charset  string // the charset that the first meta tag with a charset names, if any
 	place    place  // where in the page the elements are
@@ -260,6 +261,9 @@ func (c *collector) meta(attrs []html.Attribute) {
 	}
 	name, _ := value(attrs, "name")
 	c.nofollow = c.nofollow || robots.MetaNofollow(name, content, c.opt.ProductToken)
+	if name != "" && c.opt.WantMeta != nil && len(c.metas) < MaxMetas && c.opt.WantMeta(name, content) {
+		c.metas = append(c.metas, Meta{collapsed(name, MaxTitleBytes), collapsed(content, MaxTitleBytes)})
+	}
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
 		if target := refreshTarget(content); target != "" {
 			c.addRefresh(target)

@@ -43,7 +43,9 @@ type Options struct {
 	Feeds        bool                 // a <link rel=alternate> to a feed counts as one to a page
 	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
 	ProductToken string               // meta tags with this name count like those with the name "robots"
-	LinkTexts    bool                 // fill Page.LinkTexts
+	// WantMeta reports whether a meta tag is kept in Page.Metas. It is optional.
+	WantMeta  func(name, content string) bool
+	LinkTexts bool // fill Page.LinkTexts
 
 	// Room is called before Page.Document builds a document, with the number of bytes that
 	// the document may take, at most MaxDocumentMemory. If it returns false, no document is
@@ -79,6 +81,15 @@ type Link struct {
 	Nofollow bool // the link has rel=nofollow in all its places
 }
 
+// MaxMetas is the number of meta tags that are kept of a page.
+const MaxMetas = 16
+
+// Meta is a meta tag, with white space collapsed.
+type Meta struct {
+	Name    string
+	Content string // at most MaxTitleBytes
+}
+
 // Page is the result of reading a body. It is not safe for concurrent use.
 type Page struct {
 	Title     string     // white space collapsed, at most MaxTitleBytes
@@ -89,6 +100,7 @@ type Page struct {
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
+	Metas     []Meta     // that Options.WantMeta wants, at most MaxMetas
 
 	// MayNeedJS reports that scripts may build the content of the page: the page has a script, hardly
 	// any text or a request for JavaScript, and no link of <a>, <area> or a frame.

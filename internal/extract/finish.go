@@ -13,7 +13,7 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	if page.textCut {
 		page.TooMany++
 	}
-	page.Refresh = c.refresh
+	page.Refresh, page.Metas = c.refresh, c.metas
 	if c.hasBase {
 		// A base that is not an http URL is ignored, as browsers ignore a data: URL.
 		// References relative to it could not be fetched.

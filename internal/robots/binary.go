@@ -24,7 +24,7 @@ var (
 )
 
 const (
-	binaryVersion = 1
+	binaryVersion = 2
 	// compressFrom is the smallest size in bytes at which rules are compressed.
 	compressFrom = 1 << 10
 	// maxInflated is the maximum size of decompressed rules. It is large enough, because
@@ -36,9 +36,10 @@ const (
 // are too long it returns ErrTooLarge, and b unchanged.
 //
 // The form begins with a byte that has the version, and a byte that is 1 if the bytes
-// after it are deflated. Then come the crawl-delay in ms plus 1 (0 if there is none) and
-// the rules. A rule is a number and its pattern. The number is twice the length of the
-// pattern, plus 1 for Allow.
+// after it are deflated. Then come the crawl-delay in ms plus 1 (0 if there is none), the number
+// of rules, the rules, and the lines about the use of content. A rule is a number and its pattern.
+// The number is twice the length of the pattern, plus 1 for Allow. Such a line is the number of its
+// name, and its path and value, each after its length.
 func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	var plain []byte
 	delay := uint64(0)
@@ -46,6 +47,7 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 		delay = uint64(r.crawlDelay/time.Millisecond) + 1
 	}
 	plain = binary.AppendUvarint(plain, delay)
+	plain = binary.AppendUvarint(plain, uint64(len(r.rules)))
 	for _, rule := range r.rules {
 		size, prefix := uint64(rule.length)<<1, disallowPrefix
 		if rule.allow {
@@ -53,6 +55,9 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 		}
 		plain = binary.AppendUvarint(plain, size)
 		plain = append(plain, rule.text[len(prefix):]...)
+	}
+	for i := range r.useLines {
+		plain = r.useLines[i].line.append(plain)
 	}
 	deflated := byte(0)
 	if len(plain) >= compressFrom {
@@ -86,8 +91,14 @@ func (r *Rules) UnmarshalBinary(b []byte) error {
 	if n <= 0 || delay > uint64(maxCrawlDelay/time.Millisecond)+1 {
 		return ErrBinary
 	}
-	var lines []string
-	for b = b[n:]; len(b) > 0; {
+	b = b[n:]
+	count, n := binary.Uvarint(b)
+	if n <= 0 || count > uint64(len(b)) {
+		return ErrBinary
+	}
+	b = b[n:]
+	lines := make([]string, 0, count)
+	for range count {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size>>1 > uint64(len(b)-n) {
 			return ErrBinary
@@ -99,7 +110,12 @@ func (r *Rules) UnmarshalBinary(b []byte) error {
 		lines = append(lines, prefix+string(b[n:end]))
 		b = b[end:]
 	}
+	uses, err := readUseLines(b)
+	if err != nil {
+		return err
+	}
 	*r = *compile(lines)
+	r.setUseLines(uses)
 	if delay > 0 {
 		r.crawlDelay, r.hasDelay = time.Duration(delay-1)*time.Millisecond, true
 	}

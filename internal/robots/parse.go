@@ -12,7 +12,7 @@ import (
 
 // parserVersion is increased whenever Parse returns other rules for the same file. Stored
 // rules of another version are not used.
-const parserVersion = 1
+const parserVersion = 2
 
 // MaxSitemaps is the maximum number of sitemaps of a robots.txt that are kept.
 const MaxSitemaps = 100
@@ -31,6 +31,7 @@ func Parse(body []byte, productToken string) *Rules {
 		group = &file.ours
 	}
 	r := compile(group.lines)
+	r.setUseLines(append(file.licences, group.useLines...))
 	r.sitemaps, r.token = file.sitemaps, productToken
 	r.crawlDelay, r.hasDelay = group.crawlDelay, group.hasDelay
 	return r
@@ -58,6 +59,7 @@ func tokenByte(c byte) bool {
 // all groups that are for every crawler.
 type group struct {
 	lines      []string
+	useLines   []UseLine
 	crawlDelay time.Duration
 	hasDelay   bool
 }
@@ -69,7 +71,9 @@ type reader struct {
 	named          bool // a group, which may be empty, names this crawler, so groups for all crawlers do not apply
 	inOurs, inAll  bool // whether the current group is for this crawler, and for all crawlers
 	rules          bool // the current group has rules, so the next User-agent begins another group
+	grouped        bool // a group has begun
 	sitemaps       []string
+	licences       []UseLine // before the first group
 }
 
 var _ grobotstxt.ParseHandler = (*reader)(nil)
@@ -81,6 +85,7 @@ func (f *reader) HandleUserAgent(_ int, agent string) {
 	if f.rules {
 		f.inOurs, f.inAll, f.rules = false, false, false
 	}
+	f.grouped = true
 	if agent == "*" || strings.HasPrefix(agent, "* ") || strings.HasPrefix(agent, "*\t") {
 		f.inAll = true
 	} else if f.token != "" && strings.EqualFold(ProductToken(agent), f.token) {
@@ -133,10 +138,12 @@ func (f *reader) HandleSitemap(_ int, url string) {
 	}
 }
 
-// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309. A Crawl-delay applies to
-// the crawlers that the group has named so far, and does not end the list of their names.
+// HandleUnknownAction handles Crawl-delay, and the lines about the use of content. They are not in
+// RFC 9309. A Crawl-delay applies to the crawlers that the group has named so far, and does not end
+// the list of their names.
 func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	if !strings.EqualFold(key, "crawl-delay") {
+		f.addUseLine(key, value)
 		return
 	}
 	seconds, err := strconv.ParseFloat(value, 64)

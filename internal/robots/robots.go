@@ -37,6 +37,7 @@ const MaxBytes = 500 << 10
 type Rules struct {
 	rules      []rule    // the first rule that matches decides
 	pairs      []pairSet // pairs of each rule's pattern; a separate slice is faster to search
+	useLines   []useRule
 	sitemaps   []string
 	crawlDelay time.Duration
 	hasDelay   bool
@@ -56,18 +57,25 @@ func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 	if pathAndQuery == "/robots.txt" || len(r.rules) == 0 {
 		return true, ""
 	}
-	if !strings.HasPrefix(pathAndQuery, "/") {
-		pathAndQuery = "/" + pathAndQuery
-	}
-	path := normalisePath(pathAndQuery)
+	path, folded := comparable(pathAndQuery)
 	first := r.first(path, len(r.rules))
-	if folded := foldQuery(path); folded != path {
+	if folded != path {
 		first = r.first(folded, first)
 	}
 	if first == len(r.rules) {
 		return true, ""
 	}
 	return r.rules[first].allow, r.rules[first].text
+}
+
+// comparable returns the forms of a path with its query that are compared with patterns. The second
+// one has fewer escapes in the query, and is often the same.
+func comparable(pathAndQuery string) (path, folded string) {
+	if !strings.HasPrefix(pathAndQuery, "/") {
+		pathAndQuery = "/" + pathAndQuery
+	}
+	path = normalisePath(pathAndQuery)
+	return path, foldQuery(path)
 }
 
 // first returns the index of the first rule that matches path. It tries only the rules
@@ -117,11 +125,8 @@ func compile(lines []string) *Rules {
 		if !allow {
 			pattern = text[len(disallowPrefix):]
 		}
-		r := rule{text: text, allow: allow, length: len(pattern)}
-		r.pattern, r.end = strings.CutSuffix(pattern, "$")
-		if r.literal = strings.IndexByte(r.pattern, '*'); r.literal < 0 {
-			r.literal = len(r.pattern)
-		}
+		r := newRule(pattern)
+		r.text, r.allow = text, allow
 		rules = append(rules, r)
 	}
 	slices.SortStableFunc(rules, func(a, b rule) int {
@@ -133,6 +138,16 @@ func compile(lines []string) *Rules {
 		pairs[i] = pairsOf(rules[i].pattern)
 	}
 	return &Rules{rules: rules, pairs: pairs}
+}
+
+// newRule returns a rule for a normalised pattern.
+func newRule(pattern string) rule {
+	r := rule{length: len(pattern)}
+	r.pattern, r.end = strings.CutSuffix(pattern, "$")
+	if r.literal = strings.IndexByte(r.pattern, '*'); r.literal < 0 {
+		r.literal = len(r.pattern)
+	}
+	return r
 }
 
 // matches reports whether the pattern matches path.
@@ -186,6 +201,10 @@ func (r *Rules) Bytes() (bytes int64) {
 	bytes = int64(unsafe.Sizeof(*r)) + int64(len(r.rules))*int64(unsafe.Sizeof(rule{})+unsafe.Sizeof(pairSet{}))
 	for i := range r.rules {
 		bytes += int64(len(r.rules[i].text)) + 8 // the allocation is up to an eighth larger
+	}
+	for i := range r.useLines {
+		line := &r.useLines[i].line
+		bytes += int64(unsafe.Sizeof(useRule{})) + int64(len(line.Path)+len(line.Value)) + 8
 	}
 	for _, sitemap := range r.sitemaps {
 		bytes += int64(len(sitemap))

@@ -9,12 +9,18 @@ import "strings"
 // MetaNofollow reports whether <meta name=… content=…> asks to follow no link. It reports
 // false unless name is "robots" or productToken.
 func MetaNofollow(name, content, productToken string) bool {
+	return MetaHas(name, content, productToken, isNofollow)
+}
+
+// MetaHas reports whether <meta name=… content=…> has a directive for which the function is
+// returns true. It reports false unless name is "robots" or productToken.
+func MetaHas(name, content, productToken string, is func(directive string) bool) bool {
 	name = strings.TrimSpace(name)
 	if !strings.EqualFold(name, "robots") && !isToken(name, productToken) {
 		return false
 	}
 	for word := range strings.FieldsFuncSeq(content, func(r rune) bool { return r == ',' || r <= ' ' }) {
-		if isNofollow(word) {
+		if is(word) {
 			return true
 		}
 	}
@@ -22,10 +28,17 @@ func MetaNofollow(name, content, productToken string) bool {
 }
 
 // HeaderNofollow reports whether the values of all X-Robots-Tag headers of one answer ask to
-// follow no link. A directive is for every crawler, unless a name and a colon come before it
-// in its value. For example, in "nofollow, otherbot: none, noarchive", the first directive is
-// for all crawlers, and the directives none and noarchive are only for otherbot.
+// follow no link (see HeaderHas).
 func HeaderNofollow(values []string, productToken string) bool {
+	return HeaderHas(values, productToken, isNofollow)
+}
+
+// HeaderHas reports whether the values of all X-Robots-Tag headers of one answer have a directive
+// for this crawler for which the function is returns true. A directive is for every crawler, unless
+// a name and a colon come before it in its value. For example, in "nofollow, otherbot: none,
+// noarchive", the first directive is for all crawlers, and the directives none and noarchive are
+// only for otherbot.
+func HeaderHas(values []string, productToken string, is func(directive string) bool) bool {
 	for _, value := range values {
 		ours := true
 		for directive := range strings.SplitSeq(value, ",") {
@@ -37,7 +50,7 @@ func HeaderNofollow(values []string, productToken string) bool {
 				}
 				ours, directive = name == "*" || isToken(name, productToken), strings.TrimSpace(rest)
 			}
-			if ours && isNofollow(directive) {
+			if ours && is(directive) {
 				return true
 			}
 		}

@@ -40,6 +40,7 @@ const (
 	Complete Why = "complete" // all URLs found from the seed have an outcome
 	Limit    Why = "limit"    // some URLs wait: a limit or the user ended the run, or the run goes on
 	Robots   Why = "robots"   // robots.txt forbids the seed, or the URL to which the seed redirects
+	Use      Why = "use"      // its owner refuses a use of the crawl, for the seed or the URL to which it redirects
 	Dead     Why = "dead"     // the seed, or the URL to which the seed redirects, has failed
 	Refused  Why = "refused"  // the seed was never queued
 )
@@ -217,6 +218,8 @@ func (of *seed) result(r *line) Seed {
 		s.Why = Limit
 	case of.outcome == frontier.Robots:
 		s.Why = Robots
+	case of.outcome == frontier.RefusedUse:
+		s.Why = Use
 	case of.outcome.State() == frontier.Failed:
 		s.Why = Dead
 	default:

@@ -25,7 +25,7 @@ import (
 // retryFlags select the URLs that crawler retry queues again.
 type retryFlags struct {
 	host, status, where, match string
-	outcome, temp              string
+	outcome, temp, key         string
 	since                      time.Duration
 }
 
@@ -36,7 +36,7 @@ func newRetry(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry [--dir DIR | --redis URL --name NAME] [--host HOST]\n" +
 			"    [--outcome OUTCOME] [--since TIME] [--status CODES] [--where CONDITION]\n" +
-			"    [--match RE]",
+			"    [--match RE] [--key KEY]",
 		Short: "Queue failed or chosen URLs again, in a new round",
 		Long: `Queue URLs again, in their next round: all that have failed, or with --status,
 --where or --match those whose latest record these flags select, also finished ones
@@ -62,6 +62,7 @@ there.`,
 		}
 		return nil
 	})
+	keyFlag(flags, &f.key, " within 24 h; not with --status, --where and --match")
 	flags.StringVar(&f.status, "status", "", "those whose latest record has one of these status `CODES`, as in 404,500-599")
 	flags.StringVar(&f.where, "where", "", "those whose latest record this `CONDITION` selects, as in 'outcome = ok and depth < 2'")
 	flags.StringVar(&f.match, "match", "", "those whose URL this regular expression matches: `RE`")
@@ -84,11 +85,22 @@ there.`,
 		f.host = strings.ToLower(f.host)
 		if f.status+f.where+f.match == "" {
 			of := crawler.Failures{Host: f.host, Outcome: frontier.Outcome(f.outcome), Within: f.since}
-			done, err := c.Retry(ctx, of, whoAmI())
+			var done crawler.Retried
+			var err error
+			if f.key == "" {
+				done, err = c.Retry(ctx, of, whoAmI())
+			} else {
+				var repeated bool
+				done, repeated, err = c.RetryOnce(ctx, of, whoAmI(), f.key)
+				err = sayRepeated(s, f.key, repeated, err)
+			}
 			if err == nil {
 				err = printRetried(s, &done)
 			}
 			return err
+		}
+		if f.key != "" {
+			return usage(errors.New("--status, --where and --match take no --key: a repeat queues no URL twice in a round"))
 		}
 		sum, err := f.recheck(ctx, c)
 		if errors.Is(err, crawler.ErrNoRecheck) {

@@ -134,9 +134,10 @@ func newDrop(s streams) *cobra.Command {
 	var at target
 	var f ruleOptions
 	var dry bool
+	var key string
 	cmd := &cobra.Command{
 		Use: "drop [--dir DIR | --redis URL --name NAME] [--host HOST] [--class CLASS]\n" +
-			"    [--depth N..] [--match RE] [--why TEXT] [--dry-run]",
+			"    [--depth N..] [--match RE] [--why TEXT] [--dry-run | --key KEY]",
 		Short: "Drop URLs that wait, and refuse them from now on",
 		Long: `Drop URLs that wait: all that the flags select end with the outcome dropped, with a
 record and without a request. The flags make a rule, which is kept in a new version
@@ -151,6 +152,7 @@ withdraws rules and brings the URLs back, and 'crawler set drop-=RULE' withdraws
 	}
 	at.addTo(cmd)
 	f.addTo(cmd, true)
+	keyFlag(cmd.Flags(), &key, " within 24 h")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "change nothing, count the URLs")
 	cmd.RunE = at.run(func(ctx context.Context, c *attached) error {
 		if !f.given() {
@@ -158,6 +160,18 @@ withdraws rules and brings the URLs back, and 'crawler set drop-=RULE' withdraws
 		}
 		rule, err := f.rule()
 		if err != nil {
+			return err
+		}
+		if dry && key != "" {
+			return usage(errors.New("--dry-run takes no --key: it changes nothing"))
+		}
+		if key != "" {
+			once, repeated, err := c.DropOnce(ctx, rule, whoAmI(), f.why, key)
+			if err := sayRepeated(s, key, repeated, err); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "%s: drop %s, version %d of the policy\n%s of %s dropped\n", c.at, rule, once.Version,
+				human.Plural(once.URLs, "URL"), human.Plural(once.Hosts, "host"))
 			return err
 		}
 		changed, err := c.Change(ctx, crawl.Change{Values: []string{"drop+=" + rule}, Who: whoAmI(), Why: f.why, Dry: dry})

@@ -126,6 +126,17 @@ func keyID(command, key string) [32]byte {
 	return sha256.Sum256([]byte("crawler " + command + "\x00" + key))
 }
 
+// sayRepeated says that an earlier command had the answer, and returns the error of a command with a key.
+func sayRepeated(s streams, key string, repeated bool, err error) error {
+	if errors.Is(err, crawl.ErrOtherPayload) {
+		return usage(fmt.Errorf("--key %s was used for another selection in the last 24 h: use another key: %w", key, err))
+	}
+	if repeated && err == nil {
+		_, err = fmt.Fprintf(s.err, "--key %s: an earlier command has done this already; this is its answer\n", key)
+	}
+	return err
+}
+
 // keyFlag declares --key. The argument more is added to its help.
 func keyFlag(flags *pflag.FlagSet, key *string, more string) {
 	flags.StringVar(key, "key", "", "`KEY` of this change: a repeat has no second effect"+more)
