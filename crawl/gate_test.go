@@ -47,7 +47,7 @@ func TestGateBetweenCrawls(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
-	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay, Lag: 200 * time.Millisecond})
+	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay, Lag: delay / 2})
 	if err := verdict.Err(); err != nil {
 		t.Errorf("%d hosts: %v", verdict.Hosts, err)
 	}

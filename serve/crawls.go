@@ -31,6 +31,11 @@ type Summary struct {
 	Fault string `json:"fault,omitempty" doc:"the error of the last run"`
 }
 
+// CrawlList is the list of crawls.
+type CrawlList struct {
+	Crawls []Summary `json:"crawls"`
+}
+
 // CrawlStatus is the state of a crawl.
 type CrawlStatus struct {
 	Summary
@@ -56,12 +61,8 @@ func (s *Server) routeCrawls() {
 	tags := []string{"crawls"}
 	handle(s, huma.Operation{
 		OperationID: "list-crawls", Method: http.MethodGet, Path: "/v1/crawls", Tags: tags, Summary: "List the crawls",
-	}, Read, plain, func(context.Context, *struct{}) (*answer[struct {
-		Crawls []Summary `json:"crawls"`
-	}], error) {
-		list := struct {
-			Crawls []Summary `json:"crawls"`
-		}{[]Summary{}}
+	}, Read, plain, func(context.Context, *struct{}) (*answer[CrawlList], error) {
+		list := CrawlList{[]Summary{}}
 		for _, m := range s.fleet.list() {
 			if m.copy().State == "" {
 				list.Crawls = append(list.Crawls, m.summary())

@@ -54,7 +54,7 @@ func TestTwoCrawlsOneGate(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
-	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay, Lag: 200 * time.Millisecond})
+	verdict := web.Judge(web.Log(), testweb.Manners{Delay: delay, Lag: delay / 2})
 	if err := verdict.Err(); err != nil {
 		t.Errorf("%d requests to %d hosts: %v", verdict.Requests, verdict.Hosts, err)
 	}

@@ -23,12 +23,12 @@ const (
 // callers are the settings that callers set and see. The operator sets the others: they concern the machine, lift a guard,
 // name files, or are not stored.
 var callers = []string{
-	"allow-series", "assets", "backoff", "backoff-max", "bandwidth", "check-external", "compress", "concurrency", "contact", "content-use", "dead-after",
-	"delay", "domain-rate", "drop", "exact", "exclude", "feeds", "field", "fpr", "growth", "header-timeout", "host-concurrency", "hosts",
-	"include", "keep-param", "latency-factor", "links", "max-body", "max-crawl-delay", "max-depth", "max-external", "max-hosts-per-domain",
-	"max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time", "max-url-bytes", "max-years-ahead", "min-rate", "pause", "preferences", "rate",
-	"retries", "robots", "rotate", "save", "scope", "sitemaps", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent",
-	"window",
+	"allow-series", "assets", "backoff", "backoff-max", "bandwidth", "check-external", "compress", "concurrency", "contact", "content-use",
+	"cookie-jar", "dead-after", "delay", "domain-rate", "drop", "exact", "exclude", "feeds", "field", "fpr", "growth", "header-timeout",
+	"host-concurrency", "hosts", "include", "keep-param", "latency-factor", "links", "logged-out", "max-body", "max-crawl-delay",
+	"max-depth", "max-external", "max-hosts-per-domain", "max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time",
+	"max-url-bytes", "max-years-ahead", "min-rate", "pause", "preferences", "rate", "retries", "robots", "rotate", "save", "scope",
+	"sitemaps", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent", "window",
 }
 
 // open reports whether a caller may set and see a setting.

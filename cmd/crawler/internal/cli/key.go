@@ -102,6 +102,9 @@ is over.`,
 			fmt.Fprintf(s.out, "%s\n%s", header.String(), directory.Body)
 			return nil
 		}
+		if err := os.MkdirAll(out, 0o755); err != nil {
+			return &exitError{exitFailed, err}
+		}
 		for name, text := range map[string][]byte{"directory.headers": []byte(header.String()), "directory.json": directory.Body} {
 			err := durable.Replace(vfs.Default, filepath.Join(out, name), func(w io.Writer) error {
 				_, err := w.Write(text)
