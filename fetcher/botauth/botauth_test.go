@@ -18,7 +18,7 @@ func testKey(t testing.TB) *Key {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Key{private: ed25519.NewKeyFromSeed(seed)}
+	return newKey(ed25519.NewKeyFromSeed(seed))
 }
 
 // TestVectors compares with RFC 9421, appendix B.2.6, and with the vectors of draft-ietf-webbotauth-httpsig-protocol-01.

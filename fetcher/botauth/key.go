@@ -22,6 +22,7 @@ import (
 // Key is an Ed25519 key.
 type Key struct {
 	private ed25519.PrivateKey
+	id      string
 	// From is when requests are signed with the key for the first time, to the second. The key is published before.
 	From time.Time
 	// Until is when the key is published for the last time, to the second. Zero means without an end.
@@ -41,14 +42,20 @@ func New(now time.Time) (Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Keys{{private: private, From: now.Truncate(time.Second)}}, nil
+	key := newKey(private)
+	key.From = now.Truncate(time.Second)
+	return Keys{key}, nil
+}
+
+func newKey(private ed25519.PrivateKey) *Key {
+	k := &Key{private: private}
+	sum := sha256.Sum256(fmt.Appendf(nil, `{"crv":"Ed25519","kty":"OKP","x":"%s"}`, k.public()))
+	k.id = base64.RawURLEncoding.EncodeToString(sum[:])
+	return k
 }
 
 // ID returns the name of the key, its thumbprint: 43 characters.
-func (k *Key) ID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, `{"crv":"Ed25519","kty":"OKP","x":"%s"}`, k.public()))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
+func (k *Key) ID() string { return k.id }
 
 func (k *Key) public() string {
 	return base64.RawURLEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
@@ -157,7 +164,9 @@ func read(file string) (Keys, error) {
 		if err != nil || !ok {
 			return nil, fmt.Errorf("it has no Ed25519 private key (PKCS #8), but a %s", block.Type)
 		}
-		return Keys{{private: key, From: time.Unix(0, 0)}}, nil
+		read := newKey(key)
+		read.From = time.Unix(0, 0)
+		return Keys{read}, nil
 	}
 	var set jwks
 	if json.Unmarshal(text, &set) != nil || len(set.Keys) == 0 {
@@ -169,7 +178,8 @@ func read(file string) (Keys, error) {
 		if err != nil || len(seed) != ed25519.SeedSize || j.Type != "OKP" || j.Curve != "Ed25519" {
 			return nil, fmt.Errorf("key %d is no Ed25519 private key (kty OKP, crv Ed25519, d of 32 bytes)", i+1)
 		}
-		key := &Key{private: ed25519.NewKeyFromSeed(seed), From: time.Unix(j.NotBefore, 0)}
+		key := newKey(ed25519.NewKeyFromSeed(seed))
+		key.From = time.Unix(j.NotBefore, 0)
 		if j.X != key.public() {
 			return nil, fmt.Errorf("key %d has another x than its d gives", i+1)
 		}
