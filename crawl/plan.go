@@ -381,7 +381,7 @@ func (p *Plan) newClient() (err error) {
 	if s.Cookies != "" || s.CookieJar || s.Logins != "" {
 		p.jar, err = cookies.Open(cookies.Config{File: s.Cookies, Keep: s.CookieJar, KeepFile: s.CookieJarFile, Domains: s.CookieDomains, Logins: s.Logins})
 		if err != nil {
-			return &settings.Error{Name: "cookies", Err: err}
+			return &settings.Error{Name: p.cookieSetting(err), Err: err}
 		}
 		c.Jar = p.jar
 	}
@@ -392,6 +392,18 @@ func (p *Plan) newClient() (err error) {
 		return &MemoryError{p.Memory, least}
 	}
 	return nil
+}
+
+// cookieSetting returns the name of the setting whose file an error of package cookies names.
+func (p *Plan) cookieSetting(err error) string {
+	file, _ := errors.AsType[*cookies.FileError](err)
+	switch {
+	case file != nil && file.File == p.Settings.Logins:
+		return "logins"
+	case file != nil && file.File == p.Settings.CookieJarFile:
+		return "cookie-jar-file"
+	}
+	return "cookies"
 }
 
 // connectTo parses rules. It leaves out what Settings.Check refuses.

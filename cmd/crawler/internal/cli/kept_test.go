@@ -67,8 +67,8 @@ var laterValues = map[string]string{
 	"check-external": "true", "preferences": "full", "content-use": "search", "max-external": "500", "max-queued": "5k", "redis-wait": "1",
 	"connect-to": "*.a.test=127.0.0.1:9", "allow-private": "true", "proxy": "http://proxy.test:3128", "proxy-http": "absolute", "dns": "127.0.0.99:53",
 	"allow-net": "10.99.0.0/16", "allow-port": "6379", "insecure-host": "*.b.test", "bind": "127.0.0.98", "sign-reuse": "5s", "cookie-jar": "true",
-	"cookie-domain": "*.a.test", "save-cookies": "true", "logged-out": "/login", "cookie-jar-file": "jar.machine",
-	"ca": "", "sign": "", "signature-agent": "", "cookies": "", "logins": "", // these need files: crawl.TestLaterRunHasDefaults
+	"cookie-domain": "*.a.test", "save-cookies": "true", "logged-out": "/login",
+	"ca": "", "sign": "", "signature-agent": "", "cookies": "", "cookie-jar-file": "", "logins": "", // these need files: crawl.TestLaterRunHasDefaults
 }
 
 // TestBareCommandKeepsFlags: the settings of a command that names only the crawl are those of the
