@@ -24,6 +24,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
@@ -242,25 +243,6 @@ func (j *Jar) addLogin(line string) error {
 	return nil
 }
 
-// matches reports whether a host name matches a pattern, in which * stands for any characters.
-func matches(pattern, host string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == host
-	}
-	rest, ok := strings.CutPrefix(host, parts[0])
-	if !ok {
-		return false
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		_, rest, ok = strings.Cut(rest, part)
-		if !ok {
-			return false
-		}
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
-}
-
 // Add adds the cookies for a URL to Cookie in a header, and sets Authorization if the header has none.
 func (j *Jar) Add(header http.Header, u *url.URL) {
 	cookies := j.fixed.Cookies(u)
@@ -288,7 +270,7 @@ func (j *Jar) Add(header http.Header, u *url.URL) {
 		return
 	}
 	for _, l := range j.logins {
-		if matches(l.pattern, u.Hostname()) && (u.Scheme == "https" || l.plain) {
+		if get.MatchHost(l.pattern, u.Hostname()) && (u.Scheme == "https" || l.plain) {
 			header.Set("Authorization", l.header)
 			return
 		}
@@ -304,7 +286,7 @@ func replace(older, newer []*http.Cookie) []*http.Cookie {
 }
 
 func (j *Jar) sharesDomain(host string) bool {
-	return slices.ContainsFunc(j.cfg.Domains, func(pattern string) bool { return matches(pattern, host) })
+	return slices.ContainsFunc(j.cfg.Domains, func(pattern string) bool { return get.MatchHost(strings.ToLower(pattern), host) })
 }
 
 // Note keeps the cookies of an answer. It reports whether it keeps any.

@@ -71,7 +71,7 @@ func TestFile(t *testing.T) {
 
 // TestKeep: cookies of answers, their attributes and bounds, and the file between runs.
 func TestKeep(t *testing.T) {
-	cfg := Config{Keep: true, Domains: []string{"*.shared.test"}, KeepFile: filepath.Join(t.TempDir(), "kept"),
+	cfg := Config{Keep: true, Domains: []string{"*.Shared.test"}, KeepFile: filepath.Join(t.TempDir(), "kept"),
 		File: file(t, "a.test\tFALSE\t/\tFALSE\t0\tid\told\n")}
 	j := open(t, cfg)
 	j.answer("https://a.test/x/y", "id=new; Path=/", "sub=1; Domain=a.test; Path=/", "dir=2", "sec=3; Secure; Max-Age=100; Path=/", "past=4; Max-Age=0; Path=/")

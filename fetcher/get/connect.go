@@ -54,16 +54,16 @@ func ruleFor(rules []Rule, host string) (Rule, bool) {
 	}
 	host = strings.ToLower(host)
 	for _, r := range rules {
-		if matchHost(r.Pattern, host) {
+		if MatchHost(r.Pattern, host) {
 			return r, true
 		}
 	}
 	return Rule{}, false
 }
 
-// matchHost reports whether pattern matches the whole host. A * in pattern stands for any
-// characters.
-func matchHost(pattern, host string) bool {
+// MatchHost reports whether a pattern matches the whole host. A * in the pattern stands for any
+// characters. Both are in lower case.
+func MatchHost(pattern, host string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
 		return pattern == host

@@ -139,7 +139,7 @@ func isNoCommonProtocol(err error) bool {
 // isInsecure reports whether one of patterns matches host. The certificate of such a host
 // is not verified.
 func isInsecure(patterns []string, host string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchHost(pattern, strings.ToLower(host)) })
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return MatchHost(pattern, strings.ToLower(host)) })
 }
 
 // toAny connects to one of ips, which the caller has checked.

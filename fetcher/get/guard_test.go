@@ -137,8 +137,8 @@ func TestMatchHost(t *testing.T) {
 		{"a*", "abc", true}, {"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "acb", false},
 		{"*a*b*", "xaxbx", true}, {"*a*b*", "ba", false}, {"a*a", "a", false}, {"*aba*aba", "ababa", false},
 	} {
-		if got := matchHost(c.pattern, c.host); got != c.want {
-			t.Errorf("matchHost(%q, %q) = %v", c.pattern, c.host, got)
+		if got := MatchHost(c.pattern, c.host); got != c.want {
+			t.Errorf("MatchHost(%q, %q) = %v", c.pattern, c.host, got)
 		}
 	}
 }
