@@ -140,9 +140,7 @@ type witness struct {
 
 	lost     int // number of requests in flight at all kills so far; their outcomes are lost
 	mostLost int // maximum number of requests lost at one kill
-	// unheard is the number of answers with Retry-After for the URLs that have lost requests.
-	// The crawl possibly lost some of these answers.
-	unheard int
+	unheard  int // number of lost requests for URLs with a Retry-After: see fetchedOnce
 }
 
 func newWitness(t *testing.T, web *site) *witness {
@@ -175,12 +173,10 @@ func (w *witness) examine(dir string, k kill) {
 // books. It returns the number of requests that are not counted as attempts. It also sets
 // w.unheard.
 func (w *witness) countLost(log []pageRequest, books map[string]page, when string) (lost int) {
-	requests, retryAfters := make(map[string]int), make(map[string]int)
+	requests, waits := make(map[string]int), make(map[string]bool)
 	for _, r := range log {
 		requests[r.url]++
-		if r.RetryAfter > 0 {
-			retryAfters[r.url]++
-		}
+		waits[r.url] = waits[r.url] || r.RetryAfter > 0
 	}
 	w.unheard = 0
 	for url, n := range requests {
@@ -190,7 +186,9 @@ func (w *witness) countLost(log []pageRequest, books map[string]page, when strin
 		}
 		if n > p.attempts {
 			lost += n - p.attempts
-			w.unheard += retryAfters[url]
+			if waits[url] {
+				w.unheard += n - p.attempts
+			}
 		}
 	}
 	return lost

@@ -10,7 +10,7 @@ import (
 // judgeManners judges the politeness of a crawl. The argument lines contains the records of
 // the crawl. The function uses the web's log and the default tolerance of testweb.Manners:
 // 25 ms or a tenth of the delay, whichever is larger. The argument unheard is the maximum
-// number of answers with Retry-After that the crawl lost because it was killed.
+// number of requests that came before a Retry-After was over, because a kill lost the answer with it: see fetchedOnce.
 //
 // The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too

@@ -296,19 +296,20 @@ func (m *team) judge(web *site) audited {
 // record. If a worker is killed before it stores the outcome of a request, this request is
 // lost: the attempts in the record do not include it. The result lost is the number of lost
 // requests. The result complete has the records of the URLs without lost requests. The result
-// unheard is the number of answers with Retry-After for the URLs with lost requests.
+// unheard is the number of lost requests for URLs with a Retry-After: the answer that asks for the wait can be lost, and
+// after it other answers, so each of these requests can be followed by one that is too early.
 func fetchedOnce(web *site, lines []line) (complete []line, lost, unheard int) {
-	requests, retryAfters := make(map[string]int), make(map[string]int)
+	requests, waits := make(map[string]int), make(map[string]bool)
 	for _, r := range web.pages() {
 		requests[r.url]++
-		if r.RetryAfter > 0 {
-			retryAfters[r.url]++
-		}
+		waits[r.url] = waits[r.url] || r.RetryAfter > 0
 	}
 	for _, l := range lines {
 		if extra := requests[l.URL] - l.Attempts; extra > 0 {
 			lost += extra
-			unheard += retryAfters[l.URL]
+			if waits[l.URL] {
+				unheard += extra
+			}
 		} else {
 			complete = append(complete, l)
 		}

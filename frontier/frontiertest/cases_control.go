@@ -170,6 +170,53 @@ var controlCases = []testCase{
 		c.Clock.Advance(time.Minute)
 		c.wantOldest(first, time.Minute) // Retry sets the time
 	}},
+	{"RetryDuringALease", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
+		c.add(pages("a.test", 0, 6)...)
+		first := c.lease()
+		c.complete(first.ID, frontier.HostUpdate{End: true},
+			brokenOff(first.Items[0]), brokenOff(first.Items[1]), givenBack(first.Items[2]), brokenOff(first.Items[3]),
+			givenBack(first.Items[4]), givenBack(first.Items[5]))
+		second := c.lease()
+		c.complete(second.ID, frontier.HostUpdate{}, brokenOff(second.Items[0]), ended(second.Items[1], frontier.ServerError, 500))
+		// A retry that selects nothing, or other items, does not change which items failed under the second lease.
+		for want, outcome := range []frontier.Outcome{frontier.Blocked, frontier.ServerError} {
+			n, err := c.Retry(c.Ctx, frontier.Failures{Outcome: outcome})
+			c.Must(err, "Retry")
+			c.want("number of retried items", uint64(n), uint64(want))
+		}
+		c.retryFailed("", 4)
+		more := c.extend(second.ID, frontier.TopUp{Items: 30, Known: 3})
+		c.wantItems("the extension", more.Items, []frontier.Offer{first.Items[0].Offer(), first.Items[1].Offer(), first.Items[3].Offer()})
+		c.complete(second.ID, frontier.HostUpdate{End: true}, all(append(more.Items, second.Items[2:]...), finished)...)
+		third := c.lease()
+		c.want("number of items that failed under the second lease", uint64(len(third.Items)), 2)
+		c.complete(third.ID, frontier.HostUpdate{End: true}, all(third.Items, finished)...)
+		c.wantPlaces(0, 0, 6, 0)
+		c.wantAudit()
+	}},
+	{"RacersRetryByOutcome", Options{}, func(c *driver) {
+		const urls = 600
+		c.add(pages("a.test", 0, urls)...)
+		outcomes := []frontier.Outcome{frontier.Network, frontier.ServerError, frontier.Blocked}
+		for failed := 0; failed < urls; {
+			l := c.lease()
+			var done []frontier.Completion
+			for _, item := range l.Items {
+				done = append(done, ended(item, outcomes[failed%len(outcomes)], 0))
+				failed++
+			}
+			c.endAfter(l, done...)
+		}
+		c.Race(2, func(racer int) error {
+			n, err := c.Retry(c.Ctx, frontier.Failures{Outcome: outcomes[racer]})
+			if err == nil && n != urls/len(outcomes) {
+				err = fmt.Errorf("Retry = %d, want %d", n, urls/len(outcomes))
+			}
+			return err
+		})
+		c.wantPlaces(urls*2/3, 0, 0, urls/3)
+		c.wantAudit()
+	}},
 	{"ReopenKeepsEverything", kept, func(c *driver) { restartKeeps(c, Reopener.Reopen) }},
 	{"CrashKeepsWhatWasAnswered", kept, func(c *driver) { restartKeeps(c, Reopener.Crash) }},
 }

@@ -82,9 +82,13 @@ type retry struct {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // number of items that had failed at the beginning and must still be queued again
-	head []string // the first values in its list of failed items
+	left int64    // number of items that had failed at the beginning and must still be looked at
+	kept int64    // number of items that were looked at and stay failed: they are the first ones in its list
+	head []string // the values in its list of failed items after those
 }
+
+// again begins at the start of the list again.
+func (h *retrying) again() { h.left, h.kept = h.left+h.kept, 0 }
 
 // rounds are the rounds of a partition's items.
 type rounds struct {
@@ -122,12 +126,12 @@ func (r *retry) requeue(ctx context.Context, p *partition, hosts []string) (tota
 		if total += n; err != nil {
 			return total, err
 		}
-		todo = slices.DeleteFunc(todo, func(r retrying) bool { return r.left <= 0 || len(r.head) == 0 })
+		todo = slices.DeleteFunc(todo, func(r retrying) bool { return r.left <= 0 })
 	}
 	return total, nil
 }
 
-// readFailed reads the lengths and the heads of the lists of failed items, and the rounds of the partition.
+// readFailed reads the lengths and the next values of the lists of failed items, and the rounds of the partition.
 func (r *retry) readFailed(ctx context.Context, p *partition, todo []retrying) (used rounds, err error) {
 	s := r.Store
 	if r.once != nil {
@@ -145,14 +149,19 @@ func (r *retry) readFailed(ctx context.Context, p *partition, todo []retrying) (
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
 	for i, h := range todo {
 		lengths[i] = pipe.LLen(ctx, p.failed(h.host))
-		heads[i] = pipe.LRange(ctx, p.failed(h.host), 0, min(h.left, maxRetryItems)-1)
+		heads[i] = pipe.LRange(ctx, p.failed(h.host), h.kept, h.kept+min(h.left, maxRetryItems)-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return used, s.classify(ctx, err)
 	}
 	for i := range todo {
-		todo[i].left = min(todo[i].left, lengths[i].Val())
-		todo[i].head = heads[i].Val()
+		h, n := &todo[i], lengths[i].Val()
+		h.head = heads[i].Val()
+		if h.kept > 0 && n < h.kept+h.left {
+			h.again() // another process has queued some of the items
+			h.head = nil
+		}
+		h.left = min(h.left, n-h.kept)
 	}
 	return roundsOf(fields.Val()), nil
 }
@@ -166,7 +175,7 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 		if len(h.head) == 0 {
 			continue
 		}
-		args, given := newRetryArgs(h.host, used), make(map[exact.Ref]bool)
+		args, given := newRetryArgs(h.host, used, h.kept), make(map[exact.Ref]bool)
 		keys := append(p.hostKeys(h.host), p.failed(h.host), p.failedHosts, p.exact)
 		if r.once != nil {
 			args[3] = millis(r.once.TTL)
@@ -185,8 +194,11 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
-		} else if n := integer(c.reply); n >= 0 { // otherwise another process has changed the list
+		} else if n := integer(c.reply); n < 0 {
+			of[i].again() // another process has changed the list
+		} else {
 			of[i].left -= int64(len(of[i].head))
+			of[i].kept += int64(len(of[i].head)) - n
 			total += int(n)
 		}
 	}
@@ -195,7 +207,9 @@ func (r *retry) step(ctx context.Context, p *partition, todo []retrying, used ro
 }
 
 // newRetryArgs returns the first arguments of retry.lua.
-func newRetryArgs(host string, used rounds) []any { return []any{host, used.later, used.top, ""} }
+func newRetryArgs(host string, used rounds, kept int64) []any {
+	return []any{host, used.later, used.top, "", kept}
+}
 
 // appendArgs appends the arguments of retry.lua for a failed item. given has the rounds that were given to items of the call: a bulk
 // item and an exact item of one URL can be among them.

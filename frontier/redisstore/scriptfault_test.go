@@ -155,7 +155,7 @@ func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	fields := b.admin.HMGet(b.Context(), p.meta, fieldTop, fieldLater).Val()
 	used := roundsOf(fields)
-	args := newRetryArgs(faultHost, used)
+	args := newRetryArgs(faultHost, used, 0)
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
 		e, err := b.failedEntry(value, faultHost)
 		if err != nil {
