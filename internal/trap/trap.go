@@ -61,7 +61,7 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	switch {
 	case l.MaxURL > 0 && len(url.String()) > l.MaxURL:
 		return frontier.ReasonTooLong, fmt.Sprintf("longer than %d bytes", l.MaxURL)
-	case l.MaxRepeats > 0 && repeats(path) > l.MaxRepeats:
+	case l.MaxRepeats > 0 && strings.Count(path, "/") > l.MaxRepeats && repeats(path) > l.MaxRepeats:
 		return frontier.ReasonRepeats, fmt.Sprintf("one path segment more than %d times", l.MaxRepeats)
 	case l.MaxParams > 0 && query != "" && strings.Count(query, "&") >= l.MaxParams:
 		return frontier.ReasonParams, fmt.Sprintf("more than %d parameters", l.MaxParams)

@@ -41,7 +41,7 @@ const (
 
 // Which pages are read.
 const (
-	readsOfStride = 8 // pages with a new text after which half as many are read
+	readsOfStride = 4 // pages with a new text after which half as many are read
 	maxStride     = 4 // at least one of 2^maxStride pages is read
 	soonQuiet     = 2 // pages in a row without a new text, after which all are read
 )
