@@ -7,6 +7,8 @@
 package budget
 
 import (
+	"cmp"
+	"container/list"
 	"context"
 	"fmt"
 	"slices"
@@ -23,14 +25,18 @@ type Budget struct {
 	largest int64
 	common  int64 // for all shares except the oldest
 
-	mu     sync.Mutex
-	shares []*Share // that hold or wait for bytes, the oldest first
-	taken  int64    // bytes that all shares have
+	mu      sync.Mutex
+	shares  list.List // of *Share, the oldest first
+	waiting []*Share  // the shares that wait for bytes, the oldest first
+	made    uint64    // number of shares that were made
+	taken   int64     // bytes that all shares have
 }
 
 // Share is the part of a Budget that one holder has. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
+	number uint64        // an older share has a smaller number
+	place  *list.Element // in budget.shares; nil if the share was released; guarded by budget.mu
 	size   int64         // bytes taken; guarded by budget.mu
 	wanted int64         // bytes that it waits for; 0 means none; guarded by budget.mu
 	given  chan struct{} // has a value when the wanted bytes were given
@@ -63,7 +69,8 @@ func (b *Budget) Take(ctx context.Context, size int64) (*Share, error) {
 	s := &Share{budget: b, given: make(chan struct{}, 1)}
 	s.check(size)
 	b.mu.Lock()
-	b.shares = append(b.shares, s)
+	b.made++
+	s.number, s.place = b.made, b.shares.PushBack(s)
 	b.mu.Unlock()
 	if err := s.Grow(ctx, size); err != nil {
 		s.Release()
@@ -90,6 +97,8 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	b := s.budget
 	b.mu.Lock()
 	s.wanted = n
+	at, _ := slices.BinarySearchFunc(b.waiting, s, byAge)
+	b.waiting = slices.Insert(b.waiting, at, s)
 	b.serve() // because another share may have been released meanwhile
 	b.mu.Unlock()
 	select {
@@ -104,8 +113,13 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		return nil
 	}
 	s.wanted = 0
+	if at, found := slices.BinarySearchFunc(b.waiting, s, byAge); found {
+		b.waiting = slices.Delete(b.waiting, at, at+1)
+	}
 	return context.Cause(ctx)
 }
+
+func byAge(a, b *Share) int { return cmp.Compare(a.number, b.number) }
 
 // TryGrow adds n bytes to the share if Grow would not have to wait, and reports
 // whether it added them. It panics as Grow does.
@@ -135,11 +149,11 @@ func (s *Share) Release() {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.shares, s)
-	if i < 0 {
+	if s.place == nil {
 		return
 	}
-	b.shares = slices.Delete(b.shares, i, i+1)
+	b.shares.Remove(s.place)
+	s.place = nil
 	b.taken -= s.size
 	s.size = 0
 	b.serve()
@@ -149,8 +163,7 @@ func (s *Share) Release() {
 // of the budget for the other shares has room. It reports whether it has added them. The caller
 // must hold mu.
 func (b *Budget) grant(s *Share, n int64) bool {
-	oldest := b.shares[0]
-	if n > 0 && s != oldest && b.taken-oldest.size+n > b.common {
+	if n > 0 && s != b.oldest() && n > b.free() {
 		return false
 	}
 	s.size += n
@@ -158,14 +171,26 @@ func (b *Budget) grant(s *Share, n int64) bool {
 	return true
 }
 
+func (b *Budget) oldest() *Share { return b.shares.Front().Value.(*Share) }
+
+// free returns how many bytes the shares other than the oldest can still get.
+func (b *Budget) free() int64 { return b.common - (b.taken - b.oldest().size) }
+
 // serve gives free bytes to the shares that wait, older ones first. The caller must hold mu.
 // A small request may overtake a large one. The large one gets its bytes when its share is
 // the oldest, if not before.
 func (b *Budget) serve() {
-	for _, s := range b.shares {
-		if s.wanted > 0 && b.grant(s, s.wanted) {
+	served := 0
+	for _, s := range b.waiting {
+		if b.grant(s, s.wanted) {
 			s.wanted = 0
+			served++
 			s.given <- struct{}{}
+		} else if b.free() <= 0 {
+			break
 		}
+	}
+	if served > 0 {
+		b.waiting = slices.DeleteFunc(b.waiting, func(s *Share) bool { return s.wanted == 0 })
 	}
 }

@@ -101,8 +101,8 @@ func TestWaitEndsWithContext(t *testing.T) {
 		if _, err := b.Take(ctx, 1); !errors.Is(err, cause) {
 			t.Errorf("Take: %v, want %v", err, cause)
 		}
-		if b.Taken() != 1 || len(b.shares) != 1 {
-			t.Errorf("%d bytes taken by %d shares, want 1 by 1", b.Taken(), len(b.shares))
+		if b.Taken() != 1 || b.shares.Len() != 1 {
+			t.Errorf("%d bytes taken by %d shares, want 1 by 1", b.Taken(), b.shares.Len())
 		}
 		first.Release()
 		mustTake(t, b, 10).Release()
@@ -129,8 +129,8 @@ func TestMisusePanics(t *testing.T) {
 		}()
 	}
 	s.Release()
-	if b.Taken() != 0 || len(b.shares) != 0 {
-		t.Errorf("after the panics: %d bytes taken by %d shares, want 0 by 0", b.Taken(), len(b.shares))
+	if b.Taken() != 0 || b.shares.Len() != 0 {
+		t.Errorf("after the panics: %d bytes taken by %d shares, want 0 by 0", b.Taken(), b.shares.Len())
 	}
 }
 
@@ -155,8 +155,8 @@ func TestManyHolders(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if b.Taken() != 0 || len(b.shares) != 0 {
-			t.Errorf("at the end: %d bytes taken by %d shares, want 0 by 0", b.Taken(), len(b.shares))
+		if b.Taken() != 0 || b.shares.Len() != 0 {
+			t.Errorf("at the end: %d bytes taken by %d shares, want 0 by 0", b.Taken(), b.shares.Len())
 		}
 	})
 }
@@ -186,6 +186,19 @@ func simulateBody(t *testing.T, b *Budget, dice *rand.Rand) {
 	}
 }
 
+// BenchmarkManyShares takes and releases a share while 10,000 others have bytes.
+func BenchmarkManyShares(b *testing.B) {
+	budget := New(256<<20, 40<<20)
+	for range 10_000 {
+		_, _ = budget.Take(b.Context(), 1<<10)
+	}
+	for b.Loop() {
+		s, _ := budget.Take(b.Context(), 32<<10)
+		s.TryGrow(-16 << 10)
+		s.Release()
+	}
+}
+
 func BenchmarkBudget(b *testing.B) {
 	budget := New(256<<20, 40<<20)
 	b.RunParallel(func(pb *testing.PB) {
@@ -193,6 +206,40 @@ func BenchmarkBudget(b *testing.B) {
 			s, _ := budget.Take(b.Context(), 32<<10)
 			s.TryGrow(256 << 10)
 			s.Release()
+		}
+	})
+}
+
+// TestGrowAfterTheEnd lets a share stop waiting. What is released later must not count as an answer to it.
+func TestGrowAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(30, 10)
+		var shares []*Share
+		for range 3 { // the first one is the oldest
+			s, err := b.Take(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shares = append(shares, s)
+		}
+		late, err := b.Take(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			ended, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := late.Grow(ended, 10); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Grow without free bytes = %v, want a time-out", err)
+			}
+			cancel()
+			shares[2].TryGrow(-1)
+			if got := late.Size(); got != 0 {
+				t.Fatalf("a share that waits no more has %d bytes, want 0", got)
+			}
+		}
+		shares[2].Release()
+		if err := late.Grow(t.Context(), 10); err != nil || late.Size() != 10 {
+			t.Fatalf("Grow = %v, and the share has %d bytes; want 10", err, late.Size())
 		}
 	})
 }
