@@ -2,7 +2,7 @@
 //
 // It owns the identity of a key (Fingerprint, Hasher) and the contract of a filter
 // (Filter). Backends are in its subpackages: membits keeps the bits in memory,
-// redisbits in Redis. URLs, hosts and queues are left to package frontier, and the
+// redisbits in Redis, and countbits keeps counters in memory, so that keys can be deleted. URLs, hosts and queues are left to package frontier, and the
 // arithmetic of filters to package sizing.
 package bloomstore
 

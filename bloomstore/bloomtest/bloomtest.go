@@ -1,8 +1,8 @@
 // Package bloomtest tests implementations of bloomstore.Filter.
 //
-// Run is the suite that every filter passes, and FPR measures a false-positive rate. For
-// tests of code that uses a filter, Exact returns a filter that never errs. The package
-// imports no backend.
+// Run is the suite that every filter passes, and RunDeleter the one of filters from which keys can
+// be deleted. FPR measures a false-positive rate. For tests of code that uses a filter, Exact
+// returns a filter that never errs. The package imports no backend.
 //
 // Random cases print their seed. A test binary can define two flags: -seed repeats a
 // run, and -proof runs the cases at full size.

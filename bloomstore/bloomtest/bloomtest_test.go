@@ -20,7 +20,7 @@ var (
 )
 
 func TestExactPasses(t *testing.T) {
-	Run(t, func(*testing.T) bloomstore.Filter { return Exact() })
+	RunDeleter(t, func(*testing.T) Deleter { return Exact() })
 }
 
 // broken is Exact with one fault.

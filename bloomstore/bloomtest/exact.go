@@ -8,7 +8,7 @@ import (
 )
 
 // Exact returns a filter that never errs: a map behind a lock.
-func Exact() bloomstore.Filter {
+func Exact() Deleter {
 	return &exact{known: make(map[bloomstore.Fingerprint]struct{})}
 }
 
@@ -43,4 +43,18 @@ func (e *exact) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 		_, known[i] = e.known[fp]
 	}
 	return known, nil
+}
+
+func (e *exact) Delete(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	deleted := make([]bool, len(prints))
+	for i, fp := range prints {
+		_, deleted[i] = e.known[fp]
+		delete(e.known, fp)
+	}
+	return deleted, nil
 }

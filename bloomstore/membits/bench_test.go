@@ -90,7 +90,7 @@ func BenchmarkWays(b *testing.B) {
 				var locations [64]uint64
 				shard, draw := f.split(fp)
 				for i := range l.hashes {
-					locations[i] = uint64(draw.next(l.shardBits))
+					locations[i] = uint64(draw.Next(l.shardBits))
 				}
 				return l.shards[shard].TestLocations(locations[:l.hashes])
 			}},

@@ -1,13 +1,12 @@
 package membits
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/bits-and-blooms/bloom/v3"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/internal/positions"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -75,10 +74,10 @@ func (l *layer) countKey() bool {
 
 // test reports whether all bits of a fingerprint are set. It stops at the first bit
 // that is not set. For an absent key it tests two bits on average.
-func (l *layer) test(shard int, draw draws) bool {
+func (l *layer) test(shard int, draw positions.Draws) bool {
 	set := l.shards[shard].BitSet()
 	for range l.hashes {
-		if !set.Test(draw.next(l.shardBits)) {
+		if !set.Test(draw.Next(l.shardBits)) {
 			return false
 		}
 	}
@@ -86,38 +85,14 @@ func (l *layer) test(shard int, draw draws) bool {
 }
 
 // set sets all bits of a fingerprint.
-func (l *layer) set(shard int, draw draws) {
+func (l *layer) set(shard int, draw positions.Draws) {
 	set := l.shards[shard].BitSet()
 	for range l.hashes {
-		set.Set(draw.next(l.shardBits))
+		set.Set(draw.Next(l.shardBits))
 	}
 }
 
-// split returns the shard and the draws of fp. The highest bits of the second half of
-// fp choose the shard, and the draws are made from all other bits.
-func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
-	last := binary.LittleEndian.Uint64(fp[8:])
-	return int(last >> (64 - f.choose)), draws{
-		state: binary.LittleEndian.Uint64(fp[:8]),
-		step:  last<<f.choose | 1, // odd: the states do not repeat
-	}
-}
-
-// draws is the pseudorandom sequence of a fingerprint, from which its positions are
-// computed. It is SplitMix64 with a start and a step made from the fingerprint
-// (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
-// 2014). Fingerprints depend on a secret key, so a site cannot choose positions.
-//
-// The library's own positions (bloom.Locations) are arithmetic progressions, whose
-// regularity raises the false-positive rate of small sub-filters.
-type draws struct{ state, step uint64 }
-
-// next returns the next number of the sequence, in [0, n).
-func (d *draws) next(n uint64) uint {
-	d.state += d.step
-	z := d.state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	position, _ := bits.Mul64(z^z>>31, n)
-	return uint(position)
+// split returns the shard and the draws of fp.
+func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw positions.Draws) {
+	return positions.Split(fp, f.choose)
 }

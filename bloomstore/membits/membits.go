@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/internal/positions"
 )
 
 // Config describes a Filter. The zero value describes a growing filter for ten
@@ -206,7 +207,7 @@ func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 // fingerprint of draw. It tests the newest layer first, because its capacity is
 // larger than that of all others together. The caller must hold the shard's lock,
 // and must have loaded the chain while it held that lock.
-func claimingLayer(chain []*layer, shard int, draw draws) (number int, has bool) {
+func claimingLayer(chain []*layer, shard int, draw positions.Draws) (number int, has bool) {
 	for number = len(chain) - 1; number >= 0; number-- {
 		if chain[number].test(shard, draw) {
 			return number, true

@@ -129,7 +129,7 @@ func TestSplitGolden(t *testing.T) {
 		shard, draw := f.split(bloomstore.Fingerprint([]byte(c.print)))
 		var got []uint
 		for range c.want {
-			got = append(got, draw.next(c.bits))
+			got = append(got, draw.Next(c.bits))
 		}
 		if shard != c.shard || !slices.Equal(got, c.want) {
 			t.Errorf("split(%x) in %d shards of %d bits = %d, %v; want %d, %v", c.print, c.shards, c.bits, shard, got, c.shard, c.want)

@@ -23,7 +23,7 @@ var (
 // programs. A package that only our own packages import is in an internal folder, which is in
 // the lowest folder that contains all importers.
 var public = []string{
-	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
+	"bloomstore", "bloomstore/bloomtest", "bloomstore/countbits", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/changes", "crawl/crawltest", "crawl/control", "crawl/links", "crawl/metrics", "crawl/report", "crawl/seeds", "crawl/settings", "crawl/table",
 	"events", "events/eventstest", "events/files", "events/filter", "events/jsonl", "events/kafka", "events/nats", "events/signature",
 	"events/sinks", "events/sqs", "events/webhook",
@@ -138,6 +138,7 @@ func checkRooms(src source) []string {
 	codeBelow := func(room string) bool { return inFolder(src.pkg, room) && !src.test }
 	otherEngines := slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return inFolder(src.pkg, engine) })
 	redisFilters := []string{"bloomstore/redisbits", "internal/redisbits"}
+	memoryFilters := []string{"bloomstore/countbits", "bloomstore/membits"}
 	rules := []struct {
 		applies bool // whether the rule applies to src
 		banned  []string
@@ -150,11 +151,11 @@ func checkRooms(src source) []string {
 		{below("frontier/frontiertest"), engines, "the suite imports no backend"},
 		{below("frontier/canon", "frontier/politeness"), engines, "policy knows no engine"},
 		{codeBelow("internal/exact"), append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
-		{below("bloomstore/membits"), redisFilters, "backends do not know each other"},
-		{below(redisFilters...), []string{"bloomstore/membits"}, "backends do not know each other"},
+		{below(memoryFilters...), redisFilters, "backends do not know each other"},
+		{below(redisFilters...), memoryFilters, "backends do not know each other"},
 		{contract("serve/idempotency"), []string{"serve/idempotency", "github.com/jackc", "github.com/cockroachdb"}, "the contract knows no store"},
 		{codeBelow("serve/idempotency/idempotencytest"), []string{"serve/idempotency/embedded", "serve/idempotency/postgres"}, "the suite imports no backend"},
-		{codeBelow("bloomstore/bloomtest"), append([]string{"bloomstore/membits"}, redisFilters...), "the suite imports no backend"},
+		{codeBelow("bloomstore/bloomtest"), append(memoryFilters, redisFilters...), "the suite imports no backend"},
 	}
 	var faults []string
 	for _, imp := range imports(src) {
