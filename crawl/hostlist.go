@@ -175,7 +175,7 @@ func (ses *session) waits(ctx context.Context, stats *frontier.Stats) (report.Wa
 		return ctx.Err() == nil
 	})
 	if seen := all.Hosts; seen < looked { // the other hosts have only delayed items, or came or went meanwhile
-		all.AddRetries(stats.Hosts - min(seen, stats.Hosts))
+		all.AddRetries(min(stats.Hosts-min(seen, stats.Hosts), stats.Delayed))
 		all.Of = all.Hosts
 	}
 	all.Of = max(all.Of, all.Hosts)

@@ -270,6 +270,9 @@ func (w *Waits) Add(h *Host) {
 
 // AddRetries counts n hosts that wait for another attempt.
 func (w *Waits) AddRetries(n uint64) {
+	if n == 0 {
+		return
+	}
 	if w.By == nil {
 		w.By = make(map[Wait]Group)
 	}

@@ -107,6 +107,8 @@ var controlCases = []testCase{
 		}
 		l := c.addAndLease(page("delayed.test", 0))
 		c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], time.Hour))
+		idle := c.addAndLease(page("idle.test", 0)) // a lease without items
+		c.complete(idle.ID, frontier.HostUpdate{}, finished(idle.Items[0]))
 		for _, most := range []int{3, hosts, 100} {
 			sum, visited := time.Duration(0), 0
 			c.Must(c.Hosts(c.Ctx, frontier.HostQuery{First: most}, func(h frontier.HostState) bool {

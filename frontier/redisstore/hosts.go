@@ -98,18 +98,26 @@ func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.Host
 	slices.SortFunc(places, func(a, b hostPlace) int {
 		return cmp.Or(cmp.Compare(oneIf(b.leased), oneIf(a.leased)), cmp.Compare(a.Score, b.Score))
 	})
-	hosts := make(map[*partition][]string)
-	for _, at := range places[:min(most, len(places))] {
-		hosts[at.part] = append(hosts[at.part], text(at.Member))
-	}
-	for p, some := range hosts {
-		states, err := l.states(ctx, p, some, true, false)
-		if err != nil {
-			return err
+	visited := 0
+	for len(places) > 0 && visited < most { // some of the hosts can have no items any more
+		some := places[:min(most-visited, len(places))]
+		places = places[len(some):]
+		hosts := make(map[*partition][]string)
+		for _, at := range some {
+			hosts[at.part] = append(hosts[at.part], text(at.Member))
 		}
-		for _, state := range states {
-			if state.Queued+state.Leased > 0 && !visit(state) {
-				return nil
+		for p, names := range hosts {
+			states, err := l.states(ctx, p, names, true, false)
+			if err != nil {
+				return err
+			}
+			for _, state := range states {
+				if state.Queued+state.Leased == 0 {
+					continue
+				}
+				if visited++; !visit(state) {
+					return nil
+				}
 			}
 		}
 	}
