@@ -14,7 +14,7 @@ var (
 
 	// pure are the packages that take everything as an argument. They use no file,
 	// network, clock or goroutine.
-	pure = []string{"sizing", "frontier/canon", "frontier/policy", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext", "events/filter",
+	pure = []string{"sizing", "frontier/canon", "frontier/policy", "frontier/politeness", "frontier/revisit", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext", "events/filter",
 		"fetcher/internal/sitemap", "internal/trap"}
 
 	impure = []string{"os", "os/exec", "syscall", "net", "net/http"}

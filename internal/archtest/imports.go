@@ -29,7 +29,7 @@ var public = []string{
 	"events/sinks", "events/sqs", "events/webhook",
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/sqs", "events/inbox/webhook",
 	"fetcher", "fetcher/botauth", "fetcher/cookies", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
-	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore",
+	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore", "frontier/revisit",
 	"serve", "serve/idempotency", "serve/idempotency/embedded", "serve/idempotency/idempotencytest", "serve/idempotency/postgres",
 	"sizing",
 }
@@ -149,7 +149,7 @@ func checkRooms(src source) []string {
 		{contract("events"), []string{"events"}, "the contract does not know the packages below it"},
 		{below(engines...), otherEngines, "engines do not know each other"},
 		{below("frontier/frontiertest"), engines, "the suite imports no backend"},
-		{below("frontier/canon", "frontier/politeness"), engines, "policy knows no engine"},
+		{below("frontier/canon", "frontier/politeness", "frontier/revisit"), engines, "policy knows no engine"},
 		{codeBelow("internal/exact"), append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
 		{below(memoryFilters...), redisFilters, "backends do not know each other"},
 		{below(redisFilters...), memoryFilters, "backends do not know each other"},
