@@ -93,7 +93,10 @@ func (s *Server) routeRecords() {
 
 // outbox opens the outbox of a crawl.
 func (s *Server) outbox(ctx context.Context, crawlName string) (events.Outbox, func(), error) {
-	_, h, err := s.fleet.open(ctx, crawlName)
+	m, h, err := s.fleet.open(ctx, crawlName)
+	if err == nil {
+		err = s.fleet.runner.checkRecords(ctx, m)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,7 +136,10 @@ func cursorFault(err error) error {
 
 // latest streams the latest record of each URL.
 func (s *Server) latest(ctx context.Context, in *Named) (*huma.StreamResponse, error) {
-	_, h, err := s.fleet.open(ctx, in.Crawl)
+	m, h, err := s.fleet.open(ctx, in.Crawl)
+	if err == nil {
+		err = s.fleet.runner.checkRecords(ctx, m)
+	}
 	if err != nil {
 		return nil, err
 	}
