@@ -37,23 +37,25 @@ const (
 
 // Server has crawls and the HTTP API for them. It is safe for concurrent use.
 type Server struct {
-	cfg     Config
-	root    root
-	lock    io.Closer
-	ledger  ledger
-	answers idempotency.Store
-	once    *idempotency.Middleware
-	fleet   *fleet
-	uploads uploads
-	api     huma.API
-	mux     *http.ServeMux
-	routes  map[string]route // by the pattern of the mux
-	limits  limits
-	metrics *metrics
-	ending  chan struct{} // closed when the Server ends
-	lost    chan struct{} // closed when another Server has begun to use the ledger; nil in a directory
-	changes http.Handler  // the mux behind the Middleware
-	handler http.Handler
+	cfg      Config
+	root     root
+	lock     io.Closer
+	ledger   ledger
+	answers  idempotency.Store
+	once     *idempotency.Middleware
+	fleet    *fleet
+	uploads  uploads
+	api      huma.API
+	mux      *http.ServeMux
+	routes   map[string]route // by the pattern of the mux
+	limits   limits
+	metrics  *metrics
+	ending   chan struct{} // closed when the Server ends
+	lost     chan struct{} // closed when another Server has begun to use the ledger; nil in a directory
+	changes  http.Handler  // the mux behind the Middleware
+	handler  http.Handler
+	pages    http.Handler // the dashboard
+	endPages context.CancelFunc
 }
 
 // New opens the crawls below cfg.Root, and finishes what a crash has interrupted. The error names every fault of cfg. The
@@ -90,6 +92,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	s.metrics = newMetrics(s)
 	s.routeAll()
+	var paging context.Context
+	paging, s.endPages = context.WithCancel(context.WithoutCancel(ctx))
+	s.pages = s.newDashboard(paging)
 	s.changes, s.handler = s.once.Wrap(s.mux), s.guard()
 	return s, nil
 }
@@ -164,6 +169,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	case err = <-served:
 	}
 	close(s.ending) // ends the streams
+	s.endPages()
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	if server.Shutdown(finish) != nil {
@@ -211,6 +217,9 @@ func (s *Server) FilterBytes() uint64 { return s.fleet.filterBytes() }
 // Close closes the stores. It must not be called while Run runs, or while the Handler answers requests.
 func (s *Server) Close() error {
 	var errs []error
+	if s.endPages != nil {
+		s.endPages()
+	}
 	if s.fleet != nil {
 		for _, m := range s.fleet.list() {
 			errs = append(errs, m.closeHandle())

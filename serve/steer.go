@@ -155,6 +155,34 @@ func (s *Server) routeSteering() {
 	handle(s, huma.Operation{
 		OperationID: "retry-urls", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/retries", Tags: seeds, Summary: "Queue failed URLs again",
 	}, Write, plain, s.retry)
+	handle(s, huma.Operation{
+		OperationID: "discard-letters", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/relays/{relay}/discards", Tags: []string{"relays"},
+		Summary: "Discard dead letters of a relay", Description: "A repeat finds none of them any more, and has the same answer.",
+	}, Write, plain, s.discard)
+}
+
+type discardInput struct {
+	Named
+	Relay string `path:"relay" pattern:"^[A-Za-z0-9._-]+$" maxLength:"64" doc:"name of the relay"`
+	Body  struct {
+		IDs []string `json:"ids" nullable:"false" minItems:"1" maxItems:"1000" doc:"ids of events"`
+	}
+}
+
+// Discarded is the answer to discards.
+type Discarded struct {
+	Letters int `json:"letters" doc:"how many dead letters were discarded"`
+}
+
+// discard discards dead letters of a relay.
+func (s *Server) discard(ctx context.Context, in *discardInput) (*answer[Discarded], error) {
+	box, release, err := s.outbox(ctx, in.Crawl)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	n, err := box.Discard(ctx, in.Relay, in.Body.IDs...)
+	return body(Discarded{n}, err)
 }
 
 type history struct {
