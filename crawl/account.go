@@ -35,6 +35,9 @@ const topHosts = 10
 // While the crawl runs, Report.End begins with endRunning.
 const endRunning = "running"
 
+// crashed is the Report.End of a crawl that does not run, if its last report is that of a running crawl.
+const crashed = "not running; the last run crashed or was killed"
+
 // report implements Handle.Report.
 func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	if m := ses.monitor; m != nil {
@@ -77,6 +80,8 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
+	timeline := m.timeline.Clone()
+	r.Timeline = &timeline
 	fed := m.ses.seedCounts()
 	m.mu.Unlock()
 	if fed.Added+fed.Seen+fed.Refused > 0 {
@@ -114,7 +119,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		return nil, err
 	case last == nil:
 	case strings.HasPrefix(last.End, endRunning):
-		r.End = "not running; the last run crashed or was killed"
+		r.End = crashed
 	default:
 		r.End = last.End
 		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes
@@ -122,7 +127,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.NotTaken = last.Top, last.TopAll, last.NotTaken
-		r.ScriptSeeds = last.ScriptSeeds
+		r.ScriptSeeds, r.Timeline = last.ScriptSeeds, last.Timeline
 		r.RefusedByForm, r.FullHosts, r.Denied, r.Blocked = last.RefusedByForm, last.FullHosts, last.Denied, last.Blocked
 	}
 	ses.latestResults(ctx, r, stats)
@@ -201,7 +206,7 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 		return err
 	}
 	r.Filter = filterOf(stats.Filter, layers, ses.plan.Settings.Growth, added)
-	chain := sizing.Chain{Keys: ses.plan.Settings.Capacity, FPR: ses.plan.Settings.FPR, Growth: ses.plan.Settings.Growth}
+	chain := ses.chain()
 	var p probes
 	if probe > 0 {
 		limited, cancel := context.WithTimeout(ctx, probe)
@@ -214,6 +219,11 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	keys, err := ses.engine.ExactKeys(ctx)
 	r.Exact = exactOf(stats, keys)
 	return err
+}
+
+// chain returns the sizes of the layers of the filter.
+func (ses *session) chain() sizing.Chain {
+	return sizing.Chain{Keys: ses.plan.Settings.Capacity, FPR: ses.plan.Settings.FPR, Growth: ses.plan.Settings.Growth}
 }
 
 // lastReport returns the report in the crawl's directory, or nil if there is none.

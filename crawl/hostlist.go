@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -18,6 +19,9 @@ type HostQuery struct {
 	Trouble bool   // only hosts that fail, are blocked, or have the lease of a dead worker
 	Sort    string // one of report.HostSorts; empty means "queued"
 	Most    int    // hosts to return; 0 means 20, and the maximum is MaxHosts
+	// Sample limits the work to about so many hosts: those that are leased or due first, and those with the most pages,
+	// errors and waits as far as this process counts them. report.Hosts.Sampled says if there are more. 0 means all hosts.
+	Sample int
 }
 
 // MaxHosts is the largest HostQuery.Most.
@@ -42,7 +46,7 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 		most = 20
 	}
 	view := ses.newHostViews()
-	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: query.Host, Finished: true, Oldest: query.Sort == "oldest"}, func(state frontier.HostState) bool {
+	err = ses.eachHost(ctx, query, &all, func(state frontier.HostState) bool {
 		host := view.of(&state)
 		if query.Trouble && !host.Trouble() {
 			return ctx.Err() == nil
@@ -73,6 +77,60 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 		}
 	}
 	return all, nil
+}
+
+// eachHost calls the function visit for the hosts of a query. If it leaves out hosts, it sets all.Sampled.
+func (ses *session) eachHost(ctx context.Context, query HostQuery, all *report.Hosts, visit func(frontier.HostState) bool) error {
+	one := frontier.HostQuery{Host: query.Host, Finished: true, Oldest: query.Sort == "oldest"}
+	if query.Sample <= 0 || query.Host != "" {
+		return ses.engine.Hosts(ctx, one, visit)
+	}
+	stats, err := ses.engine.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	seen, names, waiting := make(map[string]bool), ses.countedHosts(), uint64(0)
+	once := func(state frontier.HostState) bool {
+		if seen[state.Host] {
+			return true
+		}
+		seen[state.Host] = true
+		waiting += min(state.Queued+state.Leased, 1)
+		return visit(state)
+	}
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{First: query.Sample}, func(state frontier.HostState) bool {
+		if one.Oldest { // this query does not read it
+			names = append(names, state.Host)
+			return ctx.Err() == nil
+		}
+		return once(state)
+	})
+	for i := 0; i < len(names) && err == nil; i++ {
+		if one.Host = names[i]; !seen[one.Host] {
+			err = ses.engine.Hosts(ctx, one, once)
+		}
+	}
+	all.Sampled = stats.Hosts > waiting
+	return err
+}
+
+// countedHosts returns the hosts with the most pages, errors and waits, as far as this process knows them.
+func (ses *session) countedHosts() (hosts []string) {
+	var top *report.TopHosts
+	if ses.monitor != nil {
+		var r report.Report
+		ses.monitor.topHosts(&r)
+		top = r.TopAll
+	} else if last, err := ses.lastReport(); err == nil && last != nil {
+		top = last.TopAll
+	}
+	if top == nil {
+		return nil
+	}
+	for _, host := range slices.Concat(top.Pages, top.Errors, top.Waiting) {
+		hosts = append(hosts, host.Host)
+	}
+	return hosts
 }
 
 // addOldest adds the oldest URL of a host.

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,17 +85,10 @@ func (l Location) server(db *engine.Database) (*engine.Server, error) {
 		return nil, fmt.Errorf("crawl: Redis.Name is %q, want %s", l.Redis.Name, name.Form)
 	}
 	logging.Disable() // go-redis also returns the errors that it prints
-	options, err := redisstore.ParseURL(l.Redis.URL)
-	if err == nil && l.Redis.CAFile != "" {
-		if options.TLSConfig == nil {
-			return nil, errors.New("crawl: Redis.CAFile is for a rediss:// URL")
-		}
-		options.TLSConfig, err = redisstore.TLSConfig(l.Redis.CAFile)
-	}
+	options, err := redisstore.Options(l.Redis.URL, l.Redis.Password, l.Redis.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("crawl: Redis.URL: %w", err)
 	}
-	options.Password = cmp.Or(l.Redis.Password, options.Password)
 	return &engine.Server{Redis: options, Where: l.Redis.Where(), Name: l.Redis.Name, Dir: l.Dir, DB: db}, nil
 }
 
@@ -141,6 +133,15 @@ func (p *Postgres) Where() string {
 		return "postgres"
 	}
 	return p.where()
+}
+
+// DSN returns the URL with the password. If the URL is not valid, the error does not show it.
+func (p *Postgres) DSN() (string, error) {
+	db, err := p.database()
+	if err != nil {
+		return "", err
+	}
+	return db.DSN, nil
 }
 
 func (p *Postgres) where() string {

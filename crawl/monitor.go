@@ -25,6 +25,9 @@ type monitor struct {
 
 	mu        sync.Mutex
 	meter     report.Meter
+	reading   report.Reading  // the last one of meter
+	timeline  report.Timeline // of all runs in this directory
+	filter    filterState     // for boards
 	cpu       report.CPUMeter
 	share     float64              // the share of all cores that this process used, at the last sample
 	counters  frontier.Stats       // the newest counters of the store
@@ -64,6 +67,9 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 		ses: ses, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
 	}
 	m.readTotals()
+	if last, err := ses.lastReport(); err == nil && last != nil && last.Timeline != nil {
+		m.timeline = *last.Timeline
+	}
 	ses.monitor = m
 	return nil
 }
@@ -112,7 +118,10 @@ func (m *monitor) takeSample(ctx context.Context) (time.Time, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.meter.Read(s)
+	m.reading = m.meter.Read(s)
+	m.timeline.Add(report.Moment{
+		Time: now.UTC().Truncate(time.Millisecond), Pages: s.Pages, Bytes: m.counters.Bytes, Finished: s.Finished, Waiting: s.Queued + s.Leased,
+	})
 	return now, nil
 }
 

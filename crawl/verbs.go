@@ -56,9 +56,11 @@ var (
 		}
 		return ses.monitor.sample(ctx, time.Now())
 	}))
-	verbReport  = control.Read("report", (*session).report)
-	verbExplain = control.Read("explain", (*session).explain)
-	verbAudit   = control.Read("audit", control.Plain(func(ses *session, ctx context.Context) (report.Audit, error) {
+	verbBoard    = control.Read("board", control.Plain((*session).board))
+	verbSettings = control.Read("settings", control.Plain((*session).settings))
+	verbReport   = control.Read("report", (*session).report)
+	verbExplain  = control.Read("explain", (*session).explain)
+	verbAudit    = control.Read("audit", control.Plain(func(ses *session, ctx context.Context) (report.Audit, error) {
 		return ses.engine.CountBooks(ctx)
 	}))
 	verbPosition = control.Read("position", control.Plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
@@ -91,7 +93,7 @@ func (ses *session) routes() *http.ServeMux {
 		Route(*http.ServeMux, *session)
 	}{
 		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
-		verbHistory, verbHosts, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition,
+		verbHistory, verbHosts, verbStatus, verbSample, verbBoard, verbSettings, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.Route(mux, ses)

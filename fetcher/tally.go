@@ -42,6 +42,9 @@ type tally struct {
 	byForm   map[frontier.Reason]Refused
 
 	scriptSeeds ScriptSeeds
+
+	recent  [mostRecent]Recent // a ring; written counts the records that were put into it
+	written uint64
 }
 
 // ScriptSeeds are seeds whose content scripts may build: see record.Record.MayNeedJS. The crawler

@@ -269,6 +269,7 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 			stage.Record.Begin()
 			defer stage.Store.Begin() // the store calls this function in its own goroutine
 			r.LinksFound, r.LinksAdded = links.Found, links.Added
+			h.tally.noteRecent(r)
 			return h.cfg.Sink.Append(r)
 		}
 		if voider, ok := h.cfg.Sink.(record.Voider); ok {

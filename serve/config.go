@@ -21,8 +21,15 @@ import (
 // Config configures a Server. Root is required.
 type Config struct {
 	// Root is the directory below which everything is stored. It is created if there is none. One Server at a time can
-	// use it.
+	// use it. With Redis it has only the identity of the Server and temporary files.
 	Root string
+	// Redis has the crawls, whose workers run elsewhere, and what the Server stores about them. Its Name must be empty. One Server
+	// at a time uses a Redis. If another one does, New waits for up to 20 s and returns ErrLeaseHeld. nil means that the
+	// Server runs crawls in directories below Root.
+	Redis *crawl.Redis
+	// Postgres has the exact URLs of the crawls in Redis, their records if Settings.Sink says so, and the answers of keys. nil means
+	// none.
+	Postgres *crawl.Postgres
 	// Settings are the defaults of new crawls. Those that concern this machine or lift a guard, such as AllowPrivate, Proxy
 	// and ConnectTo, hold for all crawls, and no caller can set them. The zero Settings are crawl.DefaultSettings. Headers
 	// must be empty, because their secrets are not stored.
@@ -132,16 +139,31 @@ func (cfg Config) check() (Config, error) {
 	if len(cfg.Settings.Headers) > 0 {
 		errs = append(errs, errors.New("serve: Config.Settings has Headers, whose secrets are not stored"))
 	}
-	if cfg.Settings.Sink == "postgres" || cfg.Settings.CDC {
-		errs = append(errs, errors.New("serve: Config.Settings has records in Postgres, want files"))
+	if cfg.Postgres == nil && (cfg.Settings.Sink == "postgres" || cfg.Settings.CDC) {
+		errs = append(errs, errors.New("serve: Config.Settings has records in Postgres, but Config.Postgres is nil"))
+	}
+	if cfg.Redis == nil && cfg.Postgres != nil || cfg.Redis != nil && cfg.Redis.Name != "" {
+		errs = append(errs, errors.New("serve: Config.Postgres is without Config.Redis, or Config.Redis has a Name"))
 	}
 	if first := errors.Join(errs...); first != nil {
 		return cfg, first
 	}
 	cfg.Memory, cfg.MaxRunning = cmp.Or(cfg.Memory, 256<<20), cmp.Or(cfg.MaxRunning, 4)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if err := (crawl.Config{Dir: cfg.Root, Settings: cfg.Settings, Memory: cfg.Memory / int64(cfg.MaxRunning)}).Validate(); err != nil {
+	if err := (crawl.Config{Dir: cfg.Root, Postgres: cfg.Postgres, Settings: cfg.Settings, Memory: cfg.Memory / int64(cfg.MaxRunning)}).Validate(); err != nil {
 		return cfg, fmt.Errorf("serve: a crawl with the Settings of Config, and Memory / MaxRunning: %w", err)
 	}
 	return cfg, nil
+}
+
+// hide returns a text for callers, without paths of this machine and addresses of servers.
+func (cfg *Config) hide(text string) string {
+	hidden := []string{cfg.Root + "/", ""}
+	if cfg.Redis != nil {
+		hidden = append(hidden, cfg.Redis.Where(), "Redis")
+	}
+	if cfg.Postgres != nil {
+		hidden = append(hidden, cfg.Postgres.Where(), "Postgres")
+	}
+	return strings.NewReplacer(hidden...).Replace(text)
 }

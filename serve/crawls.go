@@ -39,13 +39,8 @@ type CrawlList struct {
 // CrawlStatus is the state of a crawl.
 type CrawlStatus struct {
 	Summary
-	Status report.Status `json:"status"`
-}
-
-func (m *member) summary() Summary {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return Summary{*createdOf(&m.card), m.card.Run, m.state, m.end, m.fault}
+	SharedHosts []SharedHost  `json:"shared_hosts,omitempty" doc:"hosts from which other crawls fetch without regard for this one, at most 100; only with Redis"`
+	Status      report.Status `json:"status"`
 }
 
 type createInput struct {
@@ -61,14 +56,8 @@ func (s *Server) routeCrawls() {
 	tags := []string{"crawls"}
 	handle(s, huma.Operation{
 		OperationID: "list-crawls", Method: http.MethodGet, Path: "/v1/crawls", Tags: tags, Summary: "List the crawls",
-	}, Read, plain, func(context.Context, *struct{}) (*answer[CrawlList], error) {
-		list := CrawlList{[]Summary{}}
-		for _, m := range s.fleet.list() {
-			if m.copy().State == "" {
-				list.Crawls = append(list.Crawls, m.summary())
-			}
-		}
-		return body(list, nil)
+	}, Read, plain, func(ctx context.Context, _ *struct{}) (*answer[CrawlList], error) {
+		return body(CrawlList{s.fleet.summaries(ctx)}, nil)
 	})
 	handle(s, huma.Operation{
 		OperationID: "create-crawl", Method: http.MethodPost, Path: "/v1/crawls", Tags: tags, Summary: "Create a crawl",
@@ -85,14 +74,18 @@ func (s *Server) routeCrawls() {
 		for i := range status.Relays {
 			status.Relays[i].Dir, status.Relays[i].Send = "", "" // paths of this machine
 		}
-		return body(CrawlStatus{m.summary(), status}, err)
+		if err != nil {
+			return nil, err
+		}
+		summary, err := s.fleet.summary(ctx, m)
+		return body(CrawlStatus{summary, s.fleet.runner.sharedHosts(m.name), status}, err)
 	})
 	handle(s, huma.Operation{
 		OperationID: "delete-crawl", Method: http.MethodDelete, Path: "/v1/crawls/{crawl}", Tags: tags,
 		Summary: "Delete a crawl with its records", DefaultStatus: http.StatusNoContent,
 	}, Admin, plain, func(ctx context.Context, in *Named) (*struct{}, error) {
 		id := idText(requestID(ctx))
-		if found, err := s.root.get("done", id, new(done)); found || err != nil {
+		if found, err := getNote(ctx, s.ledger, doneKey(id), new(done)); found || err != nil {
 			return nil, err
 		}
 		return nil, s.fleet.delete(ctx, in.Crawl, id)
@@ -103,7 +96,7 @@ func (s *Server) routeCrawls() {
 func (s *Server) createCrawl(ctx context.Context, in *createInput) (*answer[Created], error) {
 	id := idText(requestID(ctx))
 	var before done
-	found, err := s.root.get("done", id, &before)
+	found, err := getNote(ctx, s.ledger, doneKey(id), &before)
 	if err != nil {
 		return nil, err
 	}

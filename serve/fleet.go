@@ -2,22 +2,19 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/crash"
-	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // State is what a crawl is doing.
@@ -37,62 +34,81 @@ const (
 	Failed   State = "failed"
 )
 
-// fleet runs the crawls of a Server.
+// fleet has the crawls of a Server, each with a card.
 type fleet struct {
 	root   root
 	cfg    *Config
 	gate   *politeness.Gate
-	places chan struct{} // an element for each crawl that runs
+	ledger ledger
+	runner runner
 
 	mu     sync.Mutex
 	crawls map[string]*member
-	run    context.Context // crawls run until it ends; nil until Server.Run
-	runs   sync.WaitGroup
+}
+
+// runner is where the crawls of a fleet are stored and run: in directories, by this process, or in Redis, by workers elsewhere.
+type runner interface {
+	// at returns where a crawl is stored.
+	at(name string) crawl.Location
+	// openDir returns the directory in which this process opens a new crawl, and a function that ends its use.
+	openDir(name string) (dir string, release func() error)
+	// start runs the crawls that should run, until ctx ends. wait waits until then, and until none runs.
+	start(ctx context.Context)
+	wait()
+	// wake runs a crawl that should run, because there may be something to fetch.
+	wake(m *member)
+	// halt ends the run of a crawl. The requests under way finish; halt does not wait for all of them.
+	halt(ctx context.Context, m *member) error
+	// remove ends the run and the requests of a crawl, and removes the crawl. It can be repeated.
+	remove(ctx context.Context, m *member) error
+	// state returns what a crawl is doing, why its last run ended, and the error of that.
+	state(ctx context.Context, m *member) (state State, end, fault string, err error)
+	// checkRecords returns a problem if the records of a crawl cannot be read here.
+	checkRecords(ctx context.Context, m *member) error
+	// sharedHosts returns hosts from which other crawls fetch, too, without regard for this one.
+	sharedHosts(name string) []SharedHost
+	// drop ends waiting URLs that a rule selects, in the background. If it does not, they are dropped when it is their turn.
+	drop(m *member, h *crawl.Handle, rule string)
 }
 
 // member is a crawl of the fleet.
 type member struct {
-	name string
-	at   crawl.Location
-
+	name   string
 	change sync.Mutex // held while the card is changed; taken before mu
 
 	mu     sync.Mutex
 	card   card
-	state  State
-	end    string        // why the last run ended
-	fault  string        // the error of the last run
-	again  bool          // there may be something to fetch since the run began
-	stop   func()        // ends the run at once, without waiting; nil if no goroutine runs the crawl
-	ended  chan struct{} // closed when that goroutine has ended
 	handle *crawl.Handle
-	opened *crawl.Crawl // the run; nil if it does not run
+	run    run // of this process
 }
 
-func newFleet(r root, cfg *Config) *fleet {
-	return &fleet{
-		root: r, cfg: cfg, gate: politeness.NewGate(time.Now()),
-		places: make(chan struct{}, cfg.MaxRunning), crawls: make(map[string]*member),
+func newFleet(r root, cfg *Config, l ledger) *fleet {
+	f := &fleet{root: r, cfg: cfg, ledger: l, gate: politeness.NewGate(time.Now()), crawls: make(map[string]*member)}
+	if cfg.Redis != nil {
+		f.runner = newElsewhere(f)
+	} else {
+		f.runner = &here{fleet: f, places: make(chan struct{}, cfg.MaxRunning)}
 	}
+	return f
 }
 
 // load reads the cards, and finishes creations and deletions.
 func (f *fleet) load(ctx context.Context) error {
-	names, err := f.root.list("cards")
+	cards, err := f.ledger.cards(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		m := f.member(name)
-		if _, err := f.root.get("cards", name, &m.card); err != nil {
-			return err
+	for _, name := range slices.Sorted(maps.Keys(cards)) {
+		m := newMember(name)
+		if err := json.Unmarshal(cards[name], &m.card); err != nil {
+			return fmt.Errorf("serve: card of crawl %s: %w", name, err)
 		}
 		f.crawls[name] = m
 		switch m.card.State {
 		case creating:
 			err = f.create(ctx, m)
 		case deleting:
-			err = f.remove(m)
+			err = f.remove(ctx, m)
 		}
 		if err != nil {
 			return fmt.Errorf("serve: finish %s crawl %s: %w", m.card.State, name, err)
@@ -101,9 +117,7 @@ func (f *fleet) load(ctx context.Context) error {
 	return nil
 }
 
-func (f *fleet) member(name string) *member {
-	return &member{name: name, at: crawl.Location{Dir: f.root.crawl(name)}, state: Stopped}
-}
+func newMember(name string) *member { return &member{name: name, run: run{state: Stopped}} }
 
 // list returns the crawls by name.
 func (f *fleet) list() (all []*member) {
@@ -133,8 +147,12 @@ func (m *member) copy() card {
 }
 
 // put stores the card of a crawl. The caller must hold m.change.
-func (f *fleet) put(m *member, c card) error {
-	if err := f.root.put("cards", m.name, c); err != nil {
+func (f *fleet) put(ctx context.Context, m *member, c card) error {
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = f.ledger.putCard(ctx, m.name, text)
+	}
+	if err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -145,7 +163,11 @@ func (f *fleet) put(m *member, c card) error {
 
 // add makes a crawl that the card describes. The name must not exist. The caller must have checked the settings.
 func (f *fleet) add(ctx context.Context, c card) (*member, error) {
-	m := f.member(c.Name)
+	stored, err := crawl.Stored(ctx, f.runner.at(c.Name))
+	if err != nil {
+		return nil, err
+	}
+	m := newMember(c.Name)
 	m.change.Lock()
 	defer m.change.Unlock()
 	f.mu.Lock()
@@ -154,10 +176,10 @@ func (f *fleet) add(ctx context.Context, c card) (*member, error) {
 		return nil, newProblem("exists", "a crawl is named "+c.Name)
 	}
 	m.card = c
-	m.card.State = creating // before others see it
+	m.card.State, m.card.Adopted = creating, stored != nil // before others see it
 	f.crawls[c.Name] = m
 	f.mu.Unlock()
-	err := f.put(m, m.card)
+	err = f.put(ctx, m, m.card)
 	if err == nil {
 		crash.Point("serve create intent")
 		err = f.create(ctx, m)
@@ -166,7 +188,10 @@ func (f *fleet) add(ctx context.Context, c card) (*member, error) {
 		f.mu.Lock()
 		delete(f.crawls, c.Name)
 		f.mu.Unlock()
-		return nil, errors.Join(err, os.RemoveAll(m.at.Dir), f.root.remove("cards", c.Name))
+		if !m.card.Adopted {
+			err = errors.Join(err, f.runner.remove(ctx, m))
+		}
+		return nil, errors.Join(err, f.ledger.putCard(ctx, c.Name, nil))
 	}
 	return m, nil
 }
@@ -177,9 +202,11 @@ func (f *fleet) create(ctx context.Context, m *member) error {
 	if err != nil {
 		return err
 	}
+	var release func() error
+	cfg.Dir, release = f.runner.openDir(m.name)
 	c, err := crawl.Open(ctx, cfg)
 	if err != nil {
-		return err
+		return errors.Join(err, release())
 	}
 	crash.Point("serve create opened")
 	var history []crawl.PolicyVersion
@@ -188,12 +215,12 @@ func (f *fleet) create(ctx context.Context, m *member) error {
 			_, err = c.Change(ctx, crawl.Change{Values: later, Who: m.card.By, Why: "settings of the creation"})
 		}
 	}
-	if err = errors.Join(err, c.Close()); err != nil {
+	if err = errors.Join(err, c.Close(), release()); err != nil {
 		return err
 	}
 	made := m.card
 	made.State = ""
-	return f.put(m, made)
+	return f.put(ctx, m, made)
 }
 
 // delete removes a crawl, and keeps that the request with an ID did so. If it returns an error, it can be repeated.
@@ -211,36 +238,26 @@ func (f *fleet) delete(ctx context.Context, name, id string) error {
 		return newProblem("no-crawl", "no crawl is named "+name)
 	}
 	c.State, c.Deletion, c.Run = deleting, id, false
-	if err := f.put(m, c); err != nil {
+	if err := f.put(ctx, m, c); err != nil {
 		return err
 	}
 	crash.Point("serve delete intent")
-	if err := m.awaitEnd(ctx); err != nil {
-		return err
-	}
-	return f.remove(m)
+	return f.remove(ctx, m)
 }
 
-// remove removes the files of a crawl whose card says deleting. It can be repeated.
-func (f *fleet) remove(m *member) error {
-	c := m.copy()
-	if m.handle != nil {
-		if err := m.handle.Close(); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(m.at.Dir); err != nil {
-		return err
-	}
-	if err := durable.SyncDir(vfs.Default, f.root.dir); err != nil {
+// remove removes a crawl whose card says deleting. It can be repeated.
+func (f *fleet) remove(ctx context.Context, m *member) error {
+	if err := f.runner.remove(ctx, m); err != nil {
 		return err
 	}
 	crash.Point("serve delete removed")
-	err := errors.Join(f.root.put("done", c.Deletion, done{}), f.root.put("done", c.Creation, done{createdOf(&c)}))
+	c := m.copy()
+	err := errors.Join(
+		putNote(ctx, f.ledger, doneKey(c.Deletion), done{}, 2*keyTTL), putNote(ctx, f.ledger, doneKey(c.Creation), done{createdOf(&c)}, 2*keyTTL))
 	if err != nil {
 		return err
 	}
-	if err := f.root.remove("cards", m.name); err != nil {
+	if err := f.ledger.putCard(ctx, m.name, nil); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -258,7 +275,7 @@ func (f *fleet) open(ctx context.Context, name string) (*member, *crawl.Handle, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.handle == nil {
-		if m.handle, err = crawl.Attach(ctx, m.at); err != nil {
+		if m.handle, err = crawl.Attach(ctx, f.runner.at(name)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -266,7 +283,7 @@ func (f *fleet) open(ctx context.Context, name string) (*member, *crawl.Handle, 
 }
 
 // should stores whether a crawl should run, and starts or stops it.
-func (f *fleet) should(m *member, run bool) error {
+func (f *fleet) should(ctx context.Context, m *member, run bool) error {
 	m.change.Lock()
 	defer m.change.Unlock()
 	c := m.copy()
@@ -275,167 +292,60 @@ func (f *fleet) should(m *member, run bool) error {
 	}
 	if c.Run != run {
 		c.Run = run
-		if err := f.put(m, c); err != nil {
+		if err := f.put(ctx, m, c); err != nil {
 			return err
 		}
 	}
 	if run {
-		f.wake(m)
+		f.runner.wake(m)
 		return nil
 	}
+	return f.runner.halt(ctx, m)
+}
+
+// summary returns the summary of a crawl.
+func (f *fleet) summary(ctx context.Context, m *member) (Summary, error) {
+	state, end, fault, err := f.runner.state(ctx, m)
+	c := m.copy()
+	return Summary{*createdOf(&c), c.Run, state, end, fault}, err
+}
+
+// summaries returns the summaries of all crawls. A crawl that cannot be asked has failed.
+func (f *fleet) summaries(ctx context.Context) []Summary {
+	var asking errgroup.Group
+	asking.SetLimit(8)
+	members := slices.DeleteFunc(f.list(), func(m *member) bool { return m.copy().State != "" })
+	all := make([]Summary, len(members))
+	for i, m := range members {
+		asking.Go(func() (err error) {
+			if all[i], err = f.summary(ctx, m); err != nil {
+				all[i].State, all[i].Fault = Failed, f.cfg.hide(err.Error())
+			}
+			return nil
+		})
+	}
+	_ = asking.Wait() // see above
+	return all
+}
+
+// closeHandle closes the Handle of a crawl, if there is one.
+func (m *member) closeHandle() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stop != nil {
-		m.stop()
+	if m.handle == nil {
+		return nil
 	}
-	return nil
-}
-
-// start runs the crawls that should run, until ctx ends.
-func (f *fleet) start(ctx context.Context) {
-	f.mu.Lock()
-	f.run = ctx
-	f.mu.Unlock()
-	for _, m := range f.list() {
-		f.wake(m)
-	}
-}
-
-// wait waits until no crawl runs. It is called after the context of start has ended.
-func (f *fleet) wait() { f.runs.Wait() }
-
-// background calls a function with a context that ends with the runs. It does nothing if no crawl may run.
-func (f *fleet) background(do func(ctx context.Context)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if ctx := f.run; ctx != nil && ctx.Err() == nil {
-		f.runs.Go(func() { do(ctx) })
-	}
-}
-
-// wake runs a crawl that should run, because there may be something to fetch.
-func (f *fleet) wake(m *member) {
-	f.mu.Lock()
-	ctx := f.run
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer f.mu.Unlock()
-	m.again = true
-	if ctx == nil || ctx.Err() != nil || !m.card.Run || m.card.State != "" || m.stop != nil {
-		return
-	}
-	run, stop := context.WithCancel(ctx)
-	m.stop, m.ended, m.state = stop, make(chan struct{}), Waiting
-	f.runs.Go(func() { f.runAll(run, m) })
-}
-
-// runAll runs a crawl as long as there may be something to fetch.
-func (f *fleet) runAll(ctx context.Context, m *member) {
-	for {
-		state, end, err := f.runOnce(ctx, m)
-		if err != nil {
-			f.cfg.Logger.Error("crawl failed", slog.String("crawl", m.name), slog.Any("err", err))
-		}
-		m.mu.Lock()
-		if m.again && ctx.Err() == nil && err == nil && m.card.Run {
-			m.state = Waiting
-			m.mu.Unlock()
-			continue
-		}
-		m.state, m.end, m.fault = state, end, ""
-		if err != nil {
-			m.fault = f.root.without(err.Error())
-		}
-		m.stop()
-		m.stop = nil
-		close(m.ended)
-		again := m.again && m.card.Run && err == nil // it was stopped and resumed meanwhile
-		m.mu.Unlock()
-		if again {
-			f.wake(m)
-		}
-		return
-	}
-}
-
-// runOnce runs a crawl once, when a place is free.
-func (f *fleet) runOnce(ctx context.Context, m *member) (state State, end string, err error) {
-	select {
-	case f.places <- struct{}{}:
-		defer func() { <-f.places }()
-	case <-ctx.Done():
-		return Stopped, "", nil
-	}
-	m.mu.Lock()
-	m.state, m.again = Running, false
-	c := m.card
-	m.mu.Unlock()
-	cfg, _, err := f.config(&c, false)
-	if err != nil {
-		return Failed, "", err
-	}
-	opened, err := crawl.Open(ctx, cfg)
-	for ; errors.Is(err, frontier.ErrLocked) && ctx.Err() == nil; opened, err = crawl.Open(ctx, cfg) {
-		select { // a request has it open, and takes long
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return Stopped, "", nil
-	case err != nil:
-		return Failed, "", err
-	}
-	m.setOpened(opened)
-	result, err := opened.Run(ctx)
-	m.setOpened(nil)
-	err = errors.Join(err, opened.Close())
-	switch {
-	case ctx.Err() != nil && err == nil:
-		return Stopped, string(result.End), nil
-	case err != nil:
-		return Failed, "", err
-	}
-	return Finished, string(result.End), nil
-}
-
-func (m *member) setOpened(c *crawl.Crawl) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.opened = c
+	return m.handle.Close()
 }
 
 // filterBytes returns the memory of the filters of the crawls that run.
 func (f *fleet) filterBytes() (sum uint64) {
 	for _, m := range f.list() {
 		m.mu.Lock()
-		if m.opened != nil {
-			sum += m.opened.FilterBytes()
+		if m.run.opened != nil {
+			sum += m.run.opened.FilterBytes()
 		}
 		m.mu.Unlock()
 	}
 	return sum
-}
-
-// awaitEnd ends the run of a crawl and its requests, and waits until it has ended.
-func (m *member) awaitEnd(ctx context.Context) error {
-	m.mu.Lock()
-	stop, ended := m.stop, m.ended
-	if stop != nil {
-		stop()
-	}
-	if m.opened != nil {
-		m.opened.Abort()
-	}
-	m.mu.Unlock()
-	if stop == nil {
-		return nil
-	}
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

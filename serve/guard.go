@@ -105,7 +105,13 @@ func (s *Server) checkAddress(address net.Addr) error {
 func (s *Server) guard() http.Handler {
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { newProblem("cross-origin", "").write(w) }))
-	inside := cross.Handler(http.HandlerFunc(s.authenticate))
+	inside := cross.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPage(r.URL.Path) {
+			s.pages.ServeHTTP(w, r) // it finds out itself whose request it is
+			return
+		}
+		s.authenticate(w, r)
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -175,6 +181,11 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) {
 		newProblem("token", "send Authorization: Bearer SECRET").write(w)
 		return
 	}
+	s.pass(w, r, caller)
+}
+
+// pass passes on the request of a caller. It writes a line about a request that wants to change something.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request, caller Token) {
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller))
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		s.admit(w, r)
@@ -187,19 +198,25 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) {
 	s.admit(answer, r)
 }
 
-// caller returns the token of a request. It compares all tokens in constant time.
+// caller returns the token of a request.
 func (s *Server) caller(r *http.Request) (caller Token, known bool) {
 	if len(s.cfg.Tokens) == 0 {
 		return Token{Name: localCaller, Scope: Admin}, true
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	caller, known = s.tokenOf(secret)
+	return caller, known && strings.EqualFold(scheme, "Bearer")
+}
+
+// tokenOf returns the token with a secret. It compares all tokens in constant time.
+func (s *Server) tokenOf(secret string) (caller Token, known bool) {
 	hash := sha256.Sum256([]byte(secret))
 	for _, t := range s.cfg.Tokens {
 		if subtle.ConstantTimeCompare(hash[:], t.Hash[:]) == 1 {
 			caller, known = t, true
 		}
 	}
-	return caller, known && strings.EqualFold(scheme, "Bearer")
+	return caller, known
 }
 
 // admit passes a request to its route, within the bounds.

@@ -39,14 +39,14 @@ func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	counts := map[State]int{Waiting: 0, Running: 0, Finished: 0, Stopped: 0, Failed: 0}
-	for _, c := range m.server.fleet.list() {
-		counts[c.summary().State]++
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, c := range m.server.fleet.summaries(ctx) {
+		counts[c.State]++
 	}
 	for state, n := range counts {
 		all <- prometheus.MustNewConstMetric(crawlsDesc, prometheus.GaugeValue, float64(n), string(state))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	if stats, err := m.server.answers.Stats(ctx); err == nil {
 		all <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, stats.SweepLag.Seconds())
 	}

@@ -41,26 +41,27 @@ var kinds = map[string]struct {
 	status int
 	title  string
 }{
-	"invalid":          {http.StatusUnprocessableEntity, "The request is not valid"},
-	"syntax":           {http.StatusBadRequest, "The request cannot be read"},
-	"token":            {http.StatusUnauthorized, "A token is needed"},
-	"scope":            {http.StatusForbidden, "The token does not permit this"},
-	"cross-origin":     {http.StatusForbidden, "The request comes from a page of another site"},
-	"host":             {http.StatusMisdirectedRequest, "The Host header does not name this server"},
-	"no-route":         {http.StatusNotFound, "There is no such resource"},
-	"method":           {http.StatusMethodNotAllowed, "The resource does not have this method"},
-	"no-crawl":         {http.StatusNotFound, "There is no such crawl"},
-	"exists":           {http.StatusConflict, "There is a crawl with this name"},
-	"conflict":         {http.StatusConflict, "The state of the crawl does not permit this"},
-	"under-way":        {http.StatusConflict, "An upload with this Idempotency-Key is under way"},
-	"other-payload":    {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another request"},
-	"digest":           {http.StatusBadRequest, "The body does not have its Content-Digest"},
-	"too-large":        {http.StatusRequestEntityTooLarge, "The body is too large"},
-	"too-many":         {http.StatusTooManyRequests, "There are too many requests"},
-	"cursor-gone":      {http.StatusGone, "The records after the cursor are missing"},
-	"unavailable":      {http.StatusServiceUnavailable, "The crawl cannot answer now"},
-	"internal":         {http.StatusInternalServerError, "The server failed"},
-	"issued-no-upload": {http.StatusBadRequest, "An issued key cannot be used for an upload"},
+	"invalid":           {http.StatusUnprocessableEntity, "The request is not valid"},
+	"syntax":            {http.StatusBadRequest, "The request cannot be read"},
+	"token":             {http.StatusUnauthorized, "A token is needed"},
+	"scope":             {http.StatusForbidden, "The token does not permit this"},
+	"cross-origin":      {http.StatusForbidden, "The request comes from a page of another site"},
+	"host":              {http.StatusMisdirectedRequest, "The Host header does not name this server"},
+	"no-route":          {http.StatusNotFound, "There is no such resource"},
+	"method":            {http.StatusMethodNotAllowed, "The resource does not have this method"},
+	"no-crawl":          {http.StatusNotFound, "There is no such crawl"},
+	"exists":            {http.StatusConflict, "There is a crawl with this name"},
+	"conflict":          {http.StatusConflict, "The state of the crawl does not permit this"},
+	"under-way":         {http.StatusConflict, "An upload with this Idempotency-Key is under way"},
+	"other-payload":     {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another request"},
+	"digest":            {http.StatusBadRequest, "The body does not have its Content-Digest"},
+	"too-large":         {http.StatusRequestEntityTooLarge, "The body is too large"},
+	"too-many":          {http.StatusTooManyRequests, "There are too many requests"},
+	"cursor-gone":       {http.StatusGone, "The records after the cursor are missing"},
+	"unavailable":       {http.StatusServiceUnavailable, "The crawl cannot answer now"},
+	"internal":          {http.StatusInternalServerError, "The server failed"},
+	"records-elsewhere": {http.StatusConflict, "The records are in the files of the workers"},
+	"issued-no-upload":  {http.StatusBadRequest, "An issued key cannot be used for an upload"},
 }
 
 // newProblem returns a problem of a kind.
@@ -143,7 +144,7 @@ func (s *Server) kindOf(ctx context.Context, err error) *problem {
 	slices.Sort(codes)
 	for _, k := range kindsOfCodes {
 		if slices.ContainsFunc(k.codes, func(code string) bool { return slices.Contains(codes, code) }) {
-			p := newProblem(k.kind, s.root.without(err.Error()))
+			p := newProblem(k.kind, s.cfg.hide(err.Error()))
 			p.Codes = codes
 			return p
 		}

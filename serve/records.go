@@ -92,18 +92,21 @@ func (s *Server) routeRecords() {
 }
 
 // outbox opens the outbox of a crawl.
-func (s *Server) outbox(ctx context.Context, crawlName string) (events.Outbox, func(), error) {
-	_, h, err := s.fleet.open(ctx, crawlName)
+func (s *Server) outbox(ctx context.Context, crawlName string) (crawl.Outbox, func(), error) {
+	m, h, err := s.fleet.open(ctx, crawlName)
+	if err == nil {
+		err = s.fleet.runner.checkRecords(ctx, m)
+	}
 	if err != nil {
-		return nil, nil, err
+		return crawl.Outbox{}, nil, err
 	}
 	boxes, err := h.Outboxes(ctx)
 	if err != nil {
-		return nil, nil, err
+		return crawl.Outbox{}, nil, err
 	}
 	list, err := boxes.List(ctx)
 	if err != nil {
-		return nil, nil, errors.Join(err, boxes.Close())
+		return crawl.Outbox{}, nil, errors.Join(err, boxes.Close())
 	}
 	return list[0], func() { _ = boxes.Close() }, nil // only reads
 }
@@ -133,7 +136,10 @@ func cursorFault(err error) error {
 
 // latest streams the latest record of each URL.
 func (s *Server) latest(ctx context.Context, in *Named) (*huma.StreamResponse, error) {
-	_, h, err := s.fleet.open(ctx, in.Crawl)
+	m, h, err := s.fleet.open(ctx, in.Crawl)
+	if err == nil {
+		err = s.fleet.runner.checkRecords(ctx, m)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,14 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/net/netutil"
 
 	"github.com/bloomfrontier/crawler/internal/durable"
 	"github.com/bloomfrontier/crawler/serve/idempotency"
-	"github.com/bloomfrontier/crawler/serve/idempotency/embedded"
 )
 
 // keyTTL is how long the answer of a key is kept.
@@ -39,22 +37,25 @@ const (
 
 // Server has crawls and the HTTP API for them. It is safe for concurrent use.
 type Server struct {
-	cfg     Config
-	root    root
-	lock    io.Closer
-	db      *pebble.DB
-	answers idempotency.Store
-	once    *idempotency.Middleware
-	fleet   *fleet
-	uploads uploads
-	api     huma.API
-	mux     *http.ServeMux
-	routes  map[string]route // by the pattern of the mux
-	limits  limits
-	metrics *metrics
-	ending  chan struct{} // closed when the Server ends
-	changes http.Handler  // the mux behind the Middleware
-	handler http.Handler
+	cfg      Config
+	root     root
+	lock     io.Closer
+	ledger   ledger
+	answers  idempotency.Store
+	once     *idempotency.Middleware
+	fleet    *fleet
+	uploads  uploads
+	api      huma.API
+	mux      *http.ServeMux
+	routes   map[string]route // by the pattern of the mux
+	limits   limits
+	metrics  *metrics
+	ending   chan struct{} // closed when the Server ends
+	lost     chan struct{} // closed when another Server has begun to use the ledger; nil in a directory
+	changes  http.Handler  // the mux behind the Middleware
+	handler  http.Handler
+	pages    http.Handler // the dashboard
+	endPages context.CancelFunc
 }
 
 // New opens the crawls below cfg.Root, and finishes what a crash has interrupted. The error names every fault of cfg. The
@@ -67,6 +68,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, root: root{cfg.Root}, routes: make(map[string]route), limits: newLimits(), ending: make(chan struct{})}
+	s.uploads.underWay = make(map[idempotency.ID]bool)
 	if err := durable.MkdirAll(vfs.Default, cfg.Root); err != nil {
 		return nil, err
 	}
@@ -81,48 +83,49 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.root.open(); err != nil {
 		return nil, err
 	}
-	if err := s.openAnswers(); err != nil {
+	if err := s.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	s.fleet = newFleet(s.root, &s.cfg)
+	s.fleet = newFleet(s.root, &s.cfg, s.ledger)
 	if err := s.fleet.load(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.finishRetries(ctx); err != nil {
 		return nil, err
 	}
 	s.metrics = newMetrics(s)
 	s.routeAll()
+	var paging context.Context
+	paging, s.endPages = context.WithCancel(context.WithoutCancel(ctx))
+	s.pages = s.newDashboard(paging)
 	s.changes, s.handler = s.once.Wrap(s.mux), s.guard()
 	return s, nil
 }
 
-// openAnswers opens the stored answers.
-func (s *Server) openAnswers() (err error) {
-	s.db, err = pebble.Open(filepath.Join(s.root.dir, "answers"), &pebble.Options{
-		FormatMajorVersion: pebble.FormatVirtualSSTables, CacheSize: 8 << 20, MemTableSize: 4 << 20, Logger: quiet{},
-	})
-	if err != nil {
-		return fmt.Errorf("serve: open the answers: %w", err)
+// openLedger opens the ledger: below the root, or in Redis.
+func (s *Server) openLedger(ctx context.Context) error {
+	if s.cfg.Redis == nil {
+		local, err := openLocal(s.root.dir)
+		if err != nil {
+			return err
+		}
+		s.ledger, s.lost = local, nil
+	} else {
+		holder, err := s.root.holder()
+		if err != nil {
+			return err
+		}
+		shared, err := openShared(ctx, &s.cfg, holder)
+		if err != nil {
+			return err
+		}
+		s.ledger, s.lost = shared, shared.lost
 	}
-	store, err := embedded.New(embedded.Config{DB: s.db})
-	if err != nil {
-		return err
-	}
-	s.answers, s.uploads = identified{store}, newUploads(s.db)
+	s.answers = identified{s.ledger.answers(), s.ledger}
+	var err error
 	s.once, err = idempotency.New(idempotency.Config{
 		Store: s.answers, Caller: func(r *http.Request) string { return callerOf(r.Context()).Name },
 		TTL: keyTTL, MaxBytes: maxBody, MaxAnswerBytes: maxAnswer, Timeout: effectTime, Logger: s.cfg.Logger,
 	})
 	return err
 }
-
-// quiet is a pebble.Logger that discards all messages, because errors are returned, too.
-type quiet struct{}
-
-func (quiet) Infof(string, ...any)             {}
-func (quiet) Errorf(string, ...any)            {}
-func (quiet) Fatalf(format string, arg ...any) { panic(fmt.Sprintf(format, arg...)) }
 
 // Handler returns the handler of the API. It checks hosts and tokens itself, and expects an http.Server with the timeouts of
 // Run. Crawls run only during Run.
@@ -138,7 +141,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	crawling, stopCrawling := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCrawling()
-	s.fleet.start(crawling)
+	s.fleet.runner.start(crawling)
 	sweeping, stopSweeping := context.WithCancel(ctx)
 	swept := make(chan struct{})
 	go func() {
@@ -161,9 +164,12 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	var err error
 	select {
 	case <-ctx.Done():
+	case <-s.lost:
+		err = ErrLeaseLost
 	case err = <-served:
 	}
 	close(s.ending) // ends the streams
+	s.endPages()
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	if server.Shutdown(finish) != nil {
@@ -172,7 +178,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	stopSweeping()
 	<-swept
 	stopCrawling()
-	s.fleet.wait()
+	s.fleet.runner.wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
@@ -185,7 +191,7 @@ func (s *Server) sweep(ctx context.Context) {
 	defer files.Wait()
 	files.Go(func() {
 		for ctx.Err() == nil {
-			if err := errors.Join(s.root.sweep(time.Now()), s.uploads.sweep(ctx, time.Now())); err != nil {
+			if err := s.ledger.sweep(ctx); err != nil {
 				s.cfg.Logger.Error("sweep failed", slog.Any("err", err))
 			}
 			select {
@@ -211,26 +217,33 @@ func (s *Server) FilterBytes() uint64 { return s.fleet.filterBytes() }
 // Close closes the stores. It must not be called while Run runs, or while the Handler answers requests.
 func (s *Server) Close() error {
 	var errs []error
+	if s.endPages != nil {
+		s.endPages()
+	}
 	if s.fleet != nil {
 		for _, m := range s.fleet.list() {
-			if m.handle != nil {
-				errs = append(errs, m.handle.Close())
-			}
+			errs = append(errs, m.closeHandle())
 		}
 	}
-	if s.db != nil {
-		errs = append(errs, s.db.Close())
+	if s.ledger != nil {
+		errs = append(errs, s.ledger.close())
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }
 
 // identified is a Store whose effects can find out the ID of their request.
-type identified struct{ idempotency.Store }
+type identified struct {
+	idempotency.Store
+	ledger ledger
+}
 
 type requestKey struct{}
 
 // Do implements idempotency.Store.
 func (i identified) Do(ctx context.Context, r idempotency.Request, effect func(context.Context) idempotency.Result) (*idempotency.Answer, error) {
+	if err := i.ledger.valid(ctx); err != nil {
+		return nil, err
+	}
 	return i.Store.Do(ctx, r, func(ctx context.Context) idempotency.Result {
 		return effect(context.WithValue(ctx, requestKey{}, r.ID))
 	})

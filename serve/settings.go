@@ -100,8 +100,9 @@ func (f *fleet) config(c *card, isNew bool) (cfg crawl.Config, later []string, e
 	if errs := s.AssignNew(given); errs != nil {
 		return cfg, nil, &crawl.ConfigError{Faults: errs}
 	}
+	at := f.runner.at(c.Name)
 	cfg = crawl.Config{
-		Dir: f.root.crawl(c.Name), SeedsText: "seeds of the API", Settings: s, Gate: f.gate,
+		Dir: at.Dir, Redis: at.Redis, Postgres: at.Postgres, SeedsText: "seeds of the API", Settings: s, Gate: f.gate,
 		Memory: f.cfg.Memory / int64(f.cfg.MaxRunning), Scarce: f.cfg.Scarce, Logger: f.cfg.Logger.With("crawl", c.Name),
 	}
 	if isNew {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -107,12 +106,12 @@ func (s *Server) routeSteering() {
 		if err != nil {
 			return nil, err
 		}
-		answers, err := offer(ctx, h, requestID(ctx), 0, in.Body.Seeds)
+		answers, err := offer(ctx, h, requestID(ctx), 0, in.Body.Seeds, true)
 		if err != nil {
 			return nil, err
 		}
 		crash.Point("serve seeds added")
-		s.fleet.wake(m)
+		s.fleet.runner.wake(m)
 		out := Seeds{Answers: answers}
 		out.add(answers)
 		return body(out, nil)
@@ -156,6 +155,34 @@ func (s *Server) routeSteering() {
 	handle(s, huma.Operation{
 		OperationID: "retry-urls", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/retries", Tags: seeds, Summary: "Queue failed URLs again",
 	}, Write, plain, s.retry)
+	handle(s, huma.Operation{
+		OperationID: "discard-letters", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/relays/{relay}/discards", Tags: []string{"relays"},
+		Summary: "Discard dead letters of a relay", Description: "A repeat finds none of them any more, and has the same answer.",
+	}, Write, plain, s.discard)
+}
+
+type discardInput struct {
+	Named
+	Relay string `path:"relay" pattern:"^[A-Za-z0-9._-]+$" maxLength:"64" doc:"name of the relay"`
+	Body  struct {
+		IDs []string `json:"ids" nullable:"false" minItems:"1" maxItems:"1000" doc:"ids of events"`
+	}
+}
+
+// Discarded is the answer to discards.
+type Discarded struct {
+	Letters int `json:"letters" doc:"how many dead letters were discarded"`
+}
+
+// discard discards dead letters of a relay.
+func (s *Server) discard(ctx context.Context, in *discardInput) (*answer[Discarded], error) {
+	box, release, err := s.outbox(ctx, in.Crawl)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	n, err := box.Discard(ctx, in.Relay, in.Body.IDs...)
+	return body(Discarded{n}, err)
 }
 
 type history struct {
@@ -166,10 +193,10 @@ type history struct {
 // others are checked when they are requested.
 const mostLookedUp = 20
 
-// offer adds the seeds of a chunk to a crawl, once for its ID and number.
-func offer(ctx context.Context, h *crawl.Handle, id idempotency.ID, chunk int, seeds []string) ([]crawl.SeedAnswer, error) {
+// offer adds the seeds of a chunk to a crawl, once for its ID and number. No chunk follows the last one.
+func offer(ctx context.Context, h *crawl.Handle, id idempotency.ID, chunk int, seeds []string, last bool) ([]crawl.SeedAnswer, error) {
 	submitted, err := h.Submit(ctx, crawl.Submission{
-		ID: id, Chunk: chunk, Seeds: seeds, Check: len(seeds) <= mostLookedUp, TTL: 2 * keyTTL, Key: keyOf(ctx),
+		ID: id, Chunk: chunk, Seeds: seeds, Last: last, Check: len(seeds) <= mostLookedUp, TTL: 2 * keyTTL, Key: keyOf(ctx),
 	})
 	return submitted.Answers, err
 }
@@ -205,11 +232,11 @@ func (s *Server) steer(ctx context.Context, name, how string) (*answer[RunState]
 		out = RunState{m.copy().Run, true}
 	case "resume":
 		if _, err = again(ctx, func() (bool, error) { return h.Resume(ctx) }); err == nil {
-			err = s.fleet.should(m, true)
+			err = s.fleet.should(ctx, m, true)
 		}
 		out = RunState{true, false}
 	default:
-		err = s.fleet.should(m, false)
+		err = s.fleet.should(ctx, m, false)
 		var status, failed = h.Status(ctx)
 		if err == nil {
 			err = failed
@@ -306,22 +333,10 @@ func (s *Server) drop(ctx context.Context, in *dropInput) (*answer[Change], erro
 		return nil, err
 	}
 	m, h, err := s.fleet.open(ctx, in.Crawl)
-	if err == nil && m.summary().State == Running {
-		s.fleet.background(func(ctx context.Context) {
-			if _, err := h.Drop(ctx, in.Body.Rule); err != nil && ctx.Err() == nil {
-				s.cfg.Logger.Info("URLs are dropped when it is their turn", slog.String("crawl", m.name), slog.Any("err", err))
-			}
-		})
+	if err == nil {
+		s.fleet.runner.drop(m, h, in.Body.Rule)
 	}
-	return out, nil
-}
-
-// retrial is the file of a retry.
-type retrial struct {
-	Crawl    string            `json:"crawl"`
-	Failures frontier.Failures `json:"failures"`
-	Who      string            `json:"who"`
-	Done     *crawl.Retried    `json:"done,omitempty"` // nil until the URLs are queued
+	return out, err
 }
 
 // retry queues failed URLs again.
@@ -329,62 +344,17 @@ func (s *Server) retry(ctx context.Context, in *retryInput) (*answer[crawl.Retri
 	if !name.Valid(string(in.Body.Outcome)) && in.Body.Outcome != "" {
 		return nil, newProblem("invalid", "outcome is not the name of one")
 	}
-	m, err := s.fleet.get(in.Crawl)
+	m, h, err := s.fleet.open(ctx, in.Crawl)
 	if err != nil {
 		return nil, err
 	}
-	id := idText(requestID(ctx))
-	r := retrial{Crawl: in.Crawl, Who: author(ctx), Failures: frontier.Failures{
+	retried, _, err := h.RetryOnce(ctx, frontier.Failures{
 		Host: strings.ToLower(in.Body.Host), Outcome: in.Body.Outcome, Within: time.Duration(in.Body.Seconds) * time.Second,
-	}}
-	asked := r.Failures
-	found, err := s.root.get("retries", id, &r)
-	if err == nil && !found {
-		err = s.root.put("retries", id, r)
-	}
-	if err == nil && r.Failures != asked {
-		err = newProblem("other-payload", "")
-	}
-	if err == nil && r.Done == nil {
-		err = s.doRetry(ctx, id, &r)
-	}
+	}, author(ctx), idText(requestID(ctx)))
 	if err != nil {
 		return nil, err
-	}
-	s.fleet.wake(m)
-	return body(*r.Done, nil)
-}
-
-// doRetry queues the URLs of a retry, and stores that it did so.
-func (s *Server) doRetry(ctx context.Context, id string, r *retrial) error {
-	crash.Point("serve retry intent")
-	_, h, err := s.fleet.open(ctx, r.Crawl)
-	if err != nil {
-		return err
-	}
-	retried, err := again(ctx, func() (crawl.Retried, error) { return h.Retry(ctx, r.Failures, r.Who) })
-	if err != nil {
-		return err
 	}
 	crash.Point("serve retried")
-	r.Done = &retried
-	return s.root.put("retries", id, r)
-}
-
-// finishRetries finishes the retries that a crash has interrupted. No crawl runs yet, so no URL has failed since then.
-func (s *Server) finishRetries(ctx context.Context) error {
-	ids, err := s.root.list("retries")
-	for _, id := range ids {
-		var r retrial
-		if _, err := s.root.get("retries", id, &r); err != nil {
-			return err
-		}
-		if _, err := s.fleet.get(r.Crawl); err != nil || r.Done != nil {
-			continue // the crawl was deleted
-		}
-		if err := s.doRetry(ctx, id, &r); err != nil {
-			return fmt.Errorf("serve: finish a retry of crawl %s: %w", r.Crawl, err)
-		}
-	}
-	return err
+	s.fleet.runner.wake(m)
+	return body(retried, nil)
 }

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloomfrontier/crawler/crawl"
@@ -26,10 +25,9 @@ import (
 )
 
 const (
-	maxLine     = 16 << 10         // bytes; a longer line is refused
-	maxRefused  = 20               // refused lines that the answer has
-	chunkTime   = 30 * time.Second // in which the client sends a chunk
-	progressKey = "upload/"        // the beginning of the keys of progress in pebble
+	maxLine    = 16 << 10         // bytes; a longer line is refused
+	maxRefused = 20               // refused lines that the answer has
+	chunkTime  = 30 * time.Second // in which the client sends a chunk
 )
 
 // Upload is the answer to an upload.
@@ -49,21 +47,15 @@ type RefusedLine struct {
 // progress is what is stored about an upload after each chunk.
 type progress struct {
 	Upload
-	Chunks  int       `json:"chunks"`
-	Digest  []byte    `json:"digest"` // SHA-256 of the body up to the end of these chunks
-	Done    bool      `json:"done"`
-	Expires time.Time `json:"expires"`
+	Chunks int    `json:"chunks"`
+	Digest []byte `json:"digest"` // SHA-256 of the body up to the end of these chunks
+	Done   bool   `json:"done"`
 }
 
-// uploads stores the progress of uploads.
+// uploads are the uploads that are under way.
 type uploads struct {
-	db       *pebble.DB
-	mu       *sync.Mutex
+	mu       sync.Mutex
 	underWay map[idempotency.ID]bool
-}
-
-func newUploads(db *pebble.DB) uploads {
-	return uploads{db, new(sync.Mutex), make(map[idempotency.ID]bool)}
 }
 
 // begin returns false if an upload with this ID is under way.
@@ -81,52 +73,8 @@ func (u *uploads) end(id idempotency.ID) {
 	delete(u.underWay, id)
 }
 
-// get returns the progress of an upload, or a new one.
-func (u *uploads) get(id idempotency.ID, now time.Time) (p progress, err error) {
-	value, closer, err := u.db.Get(append([]byte(progressKey), id[:]...))
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return p, nil
-	case err != nil:
-		return p, err
-	}
-	err = errors.Join(json.Unmarshal(value, &p), closer.Close())
-	if err == nil && now.After(p.Expires) {
-		p = progress{}
-	}
-	return p, err
-}
-
-// put stores the progress of an upload, durably.
-func (u *uploads) put(id idempotency.ID, p *progress, now time.Time) error {
-	p.Expires = now.Add(keyTTL)
-	value, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return u.db.Set(append([]byte(progressKey), id[:]...), value, pebble.Sync)
-}
-
-// sweep deletes the progress of uploads that has expired.
-func (u *uploads) sweep(ctx context.Context, now time.Time) error {
-	rows, err := u.db.NewIter(&pebble.IterOptions{LowerBound: []byte(progressKey), UpperBound: []byte("upload0")})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for valid := rows.First(); valid && ctx.Err() == nil; valid = rows.Next() {
-		var p progress
-		if json.Unmarshal(rows.Value(), &p) != nil || now.Before(p.Expires) {
-			continue
-		}
-		id := idempotency.ID(rows.Key()[len(progressKey):])
-		if u.begin(id) {
-			errs = append(errs, u.db.Delete(append([]byte(progressKey), id[:]...), pebble.NoSync))
-			u.end(id)
-		}
-	}
-	return errors.Join(append(errs, rows.Close())...)
-}
+// uploadKey is the key of the note with the progress of an upload.
+func uploadKey(id idempotency.ID) string { return "upload/" + idText(id) }
 
 // routeUpload adds the route of uploads.
 func (s *Server) routeUpload() {
@@ -180,7 +128,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 		return p, false, newProblem("under-way", "")
 	}
 	defer s.uploads.end(id)
-	if p, err = s.uploads.get(id, time.Now()); err != nil {
+	if _, err = getNote(r.Context(), s.ledger, uploadKey(id), &p); err != nil {
 		return p, false, err
 	}
 	u := &uploading{server: s, member: m, handle: h, id: id, stored: p, sum: sha256.New(), control: http.NewResponseController(w)}
@@ -191,7 +139,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 	}()
 	u.body = bufio.NewReaderSize(r.Body, maxLine)
 	if err = u.run(r.Context(), want); !p.Done {
-		s.fleet.wake(m)
+		s.fleet.runner.wake(m)
 	}
 	return u.stored, p.Done, err
 }
@@ -251,7 +199,7 @@ func (u *uploading) run(ctx context.Context, want []byte) error {
 		case u.stored.Done:
 			return newProblem("other-payload", "")
 		default:
-			if err := u.add(ctx, lines); err != nil {
+			if err := u.add(ctx, lines, ended); err != nil {
 				return err
 			}
 		}
@@ -266,7 +214,7 @@ func (u *uploading) run(ctx context.Context, want []byte) error {
 		return nil
 	}
 	u.stored.Done, u.stored.SHA256 = true, hex.EncodeToString(sum)
-	if err := u.server.uploads.put(u.id, &u.stored, time.Now()); err != nil {
+	if err := putNote(ctx, u.server.ledger, uploadKey(u.id), u.stored, keyTTL); err != nil {
 		return err
 	}
 	crash.Point("serve upload done")
@@ -297,11 +245,15 @@ func (u *uploading) read() (lines []*string, err error) {
 			return lines, err
 		}
 	}
-	return lines, nil
+	_, err = u.body.Peek(1)
+	return lines, err
 }
 
 // add adds the seeds of a chunk, and stores the progress.
-func (u *uploading) add(ctx context.Context, lines []*string) error {
+func (u *uploading) add(ctx context.Context, lines []*string, last bool) error {
+	if err := u.server.ledger.valid(ctx); err != nil {
+		return err
+	}
 	var seeds []string
 	var at []uint64 // lines
 	next := u.stored
@@ -332,7 +284,7 @@ func (u *uploading) add(ctx context.Context, lines []*string) error {
 		}
 	}
 	if len(seeds) > 0 {
-		answers, err := offer(ctx, u.handle, u.id, u.chunks, seeds)
+		answers, err := offer(ctx, u.handle, u.id, u.chunks, seeds, last)
 		if err != nil {
 			return err
 		}
@@ -347,12 +299,12 @@ func (u *uploading) add(ctx context.Context, lines []*string) error {
 	}
 	crash.Point("serve chunk added")
 	next.Chunks, next.Digest = u.chunks, u.sum.Sum(nil)
-	if err := u.server.uploads.put(u.id, &next, time.Now()); err != nil {
+	if err := putNote(ctx, u.server.ledger, uploadKey(u.id), next, keyTTL); err != nil {
 		return err
 	}
 	crash.Point("serve chunk stored")
 	u.stored = next
-	u.server.fleet.wake(u.member)
+	u.server.fleet.runner.wake(u.member)
 	return nil
 }
 

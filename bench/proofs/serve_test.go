@@ -19,22 +19,26 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // TestServed: clients upload overlapping lists of URLs to `crawler serve` with keys, through a proxy that cuts connections and
-// drops answers, while the server is killed and crawls. Each URL is queued once and has one record, the counts of all answers
-// together are exact, and replays are equal. Without keys the counts are wrong.
+// drops answers, while the server is killed, and the crawl runs: in the server, or in a worker of a crawl in Redis. Each URL is
+// queued once and has one record, the counts of all answers together are exact, and replays are equal. Without keys the counts are wrong.
 func TestServed(t *testing.T) {
 	t.Parallel()
-	for _, keyed := range []bool{true, false} {
-		t.Run(fmt.Sprintf("keys=%t", keyed), func(t *testing.T) {
-			t.Parallel()
-			timed(t, func() { proveServed(t, keyed) })
-		})
+	for _, kind := range []string{"dir", "redis", "postgres"} {
+		for _, keyed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/keys=%t", kind, keyed), func(t *testing.T) {
+				t.Parallel()
+				timed(t, func() { proveServed(t, kind, keyed) })
+			})
+		}
 	}
 }
 
-func proveServed(t *testing.T, keyed bool) {
+func proveServed(t *testing.T, kind string, keyed bool) {
 	rng := rand.New(rand.NewPCG(newSeed(t), 7))
 	clients, urls, kills := sized(6, 50), sized(4000, 100_000), sized(5, 100)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -43,6 +47,12 @@ func proveServed(t *testing.T, keyed bool) {
 	}))
 	defer site.Close()
 	s := &serving{T: t, root: filepath.Join(t.TempDir(), "crawls"), site: site.Listener.Addr().String()}
+	if kind != "dir" {
+		s.place = []string{"--redis", servers.Redis(t, servers.RedisOptions{AppendOnly: true}).URL()}
+	}
+	if kind == "postgres" {
+		s.place = append(s.place, "--postgres", servers.Postgres(t, servers.PostgresOptions{}).DSN())
+	}
 	s.start()
 	defer s.kill()
 	proxy := newLossyProxy(t, &s.address, rng.Uint64())
@@ -52,6 +62,9 @@ func proveServed(t *testing.T, keyed bool) {
 	}
 	if !keyed {
 		kills = 2
+	}
+	if kind != "dir" {
+		defer s.work(filepath.Join(t.TempDir(), "worker"))()
 	}
 	var killed atomic.Int64
 	var known sync.Map // all uploaded URLs
@@ -135,7 +148,7 @@ func proveServed(t *testing.T, keyed bool) {
 		}
 	}
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if err := json.Unmarshal([]byte(direct.get("/v1/crawls/web")), &state); err == nil && state.State == "finished" && state.Status.Stats.Queued+state.Status.Stats.Leased == 0 {
+		if err := json.Unmarshal([]byte(direct.get("/v1/crawls/web")), &state); err == nil && (state.State == "finished" || kind != "dir") && state.Status.Stats.Queued+state.Status.Stats.Leased == 0 {
 			break
 		}
 		if time.Now().After(end) {
@@ -146,7 +159,13 @@ func proveServed(t *testing.T, keyed bool) {
 		t.Errorf("%d URLs added and %d records, want %d", state.Status.Stats.Added, state.Status.Stats.Records, want)
 	}
 	records := make(map[string]int)
-	for line := range strings.Lines(direct.get("/v1/crawls/web/records/latest")) {
+	var lines string
+	if kind == "redis" {
+		lines = s.run("export", s.worker)
+	} else {
+		lines = direct.get("/v1/crawls/web/records/latest")
+	}
+	for line := range strings.Lines(lines) {
 		var r struct{ URL string }
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
@@ -162,8 +181,10 @@ func proveServed(t *testing.T, keyed bool) {
 		t.Errorf("%d URLs have records, want %d", len(records), want)
 	}
 	s.kill()
-	if out, err := exec.Command(crawlerBinary(t), "status", "--audit", "--dir", filepath.Join(s.root, "web.crawl")).CombinedOutput(); err != nil {
-		t.Errorf("audit: %v\n%s", err, out)
+	if kind == "dir" {
+		s.run("status", "--audit", "--dir", filepath.Join(s.root, "web.crawl"))
+	} else {
+		s.run(append([]string{"status", "--audit", "--name", "web"}, s.place...)...)
 	}
 }
 
@@ -171,14 +192,52 @@ func proveServed(t *testing.T, keyed bool) {
 type serving struct {
 	*testing.T
 	root, site string
+	place      []string // flags that name Redis and Postgres
+	worker     string   // its directory
 	cmd        *exec.Cmd
 	address    atomic.Value // string
 }
 
+// run returns what a command prints. It must succeed.
+func (s *serving) run(args ...string) string {
+	s.Helper()
+	e := command(s.T, crawlerBinary(s.T), args...).wait()
+	if e.code != 0 {
+		s.Errorf("crawler %s: exit code %d\n%s%s", args[0], e.code, e.stdout, e.stderr)
+	}
+	return e.stdout
+}
+
+// work runs a worker of the crawl in a directory, again and again because it ends when no URL is queued. The returned function waits
+// until it has ended.
+func (s *serving) work(dir string) (end func()) {
+	s.worker = dir
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			command(s.T, crawlerBinary(s.T), append([]string{"crawl", "--name", "web", "--dir", dir, "--allow-private", "--connect-to", "*=" + s.site}, s.place...)...).wait()
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
 func (s *serving) start() {
 	s.Helper()
-	s.cmd = exec.Command(crawlerBinary(s.T), "serve", "--root", s.root, "--listen", "127.0.0.1:0", "--set", "allow-private=true",
-		"--set", "connect-to=*="+s.site, "--set", "delay=0s", "--set", "latency-factor=0", "--set", "domain-rate=0")
+	args := []string{"serve", "--root", s.root, "--listen", "127.0.0.1:0", "--set", "allow-private=true",
+		"--set", "connect-to=*=" + s.site, "--set", "delay=0s", "--set", "latency-factor=0", "--set", "domain-rate=0"}
+	if len(s.place) > 2 {
+		args = append(args, "--set", "sink=postgres")
+	}
+	s.cmd = exec.Command(crawlerBinary(s.T), append(args, s.place...)...)
 	said, err := s.cmd.StderrPipe()
 	if err == nil {
 		err = s.cmd.Start()

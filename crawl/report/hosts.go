@@ -14,9 +14,10 @@ import (
 
 // Hosts is a list of hosts of a crawl.
 type Hosts struct {
-	Hosts    []Host `json:"hosts"`    // the first ones, in the order that was asked for
-	Selected uint64 `json:"selected"` // how many hosts there are to list, also those that Hosts leaves out
-	Waits    Waits  `json:"waits"`    // of the hosts with queued or leased URLs, of those that were selected
+	Hosts    []Host `json:"hosts"`             // the first ones, in the order that was asked for
+	Selected uint64 `json:"selected"`          // how many hosts there are to list, also those that Hosts leaves out
+	Waits    Waits  `json:"waits"`             // of the hosts with queued or leased URLs, of those that were selected
+	Sampled  bool   `json:"sampled,omitempty"` // only a part of the hosts was looked at, so Selected is too low
 	// Uncounted is how many of the selected hosts have no counts, because a crawl in Redis counts for a
 	// million hosts. The records of the crawl have what was fetched from the others.
 	Uncounted uint64 `json:"uncounted,omitempty"`
@@ -224,6 +225,9 @@ func AllWaits() (all []Wait) {
 	}
 	return all
 }
+
+// Words says what a host waits for, such as "is paused".
+func (w Wait) Words() string { return w.one() }
 
 func (w Wait) one() string {
 	for _, words := range waits {

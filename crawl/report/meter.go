@@ -38,9 +38,9 @@ type Reading struct {
 // End is the bound that the crawl will reach first. The zero End means that none is
 // known.
 type End struct {
-	By    Bound
-	Share float64       // how much of the way to the bound is done, 0 to 1
-	Left  time.Duration // remaining time at the pace of the last minute; negative means unknown
+	By    Bound         `json:"by,omitempty"`
+	Share float64       `json:"share"` // how much of the way to the bound is done, 0 to 1
+	Left  time.Duration `json:"left"`  // remaining time at the pace of the last minute, in ns; negative means unknown
 }
 
 // Bound is something that ends a crawl.

@@ -78,6 +78,8 @@ type Report struct {
 	FPR         *FalsePositives    `json:"false_positives,omitempty"`
 	Exact       *Exact             `json:"exact,omitempty"`
 	Relays      []RelayStatus      `json:"relays,omitempty"` // relays that deliver the crawl's events
+	// Timeline has the counters over the life of the crawl; nil if the crawl has not run in this directory.
+	Timeline *Timeline `json:"timeline,omitempty"`
 }
 
 // Checks is the account of links that lead out of the scope. Books counts the checks too.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,6 +14,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
+
+// Options returns the options for a URL: see ParseURL. A password, unless it is empty, replaces the one in the URL. With rediss://,
+// ca names a PEM file with the certificates of authorities that are trusted; empty means those of the system.
+func Options(url, password, ca string) (*redis.UniversalOptions, error) {
+	options, err := ParseURL(url)
+	if err == nil && ca != "" {
+		if options.TLSConfig == nil {
+			return nil, errors.New("a file of certificates is for a rediss:// URL")
+		}
+		options.TLSConfig, err = TLSConfig(ca)
+	}
+	if err != nil {
+		return nil, err
+	}
+	options.Password = cmp.Or(password, options.Password)
+	return options, nil
+}
 
 // ParseURL returns the options for a URL of one of these forms:
 //

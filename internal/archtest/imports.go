@@ -30,7 +30,7 @@ var public = []string{
 	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/sqs", "events/inbox/webhook",
 	"fetcher", "fetcher/botauth", "fetcher/cookies", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
 	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/policy", "frontier/politeness", "frontier/redisstore", "frontier/revisit",
-	"serve", "serve/idempotency", "serve/idempotency/embedded", "serve/idempotency/idempotencytest", "serve/idempotency/postgres",
+	"serve", "serve/dashboard", "serve/idempotency", "serve/idempotency/embedded", "serve/idempotency/idempotencytest", "serve/idempotency/postgres",
 	"sizing",
 }
 

@@ -35,7 +35,7 @@ func adminAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// serveAdmin serves /metrics, /healthz and /readyz, and with --pprof also profiles,
+// serveAdmin serves the dashboard, /metrics, /healthz and /readyz, and with --pprof also profiles,
 // until closeAdmin is called. Without --admin it does nothing.
 func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(), err error) {
 	if r.plan.admin == "" {
@@ -50,27 +50,32 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	bound, _, _ := net.SplitHostPort(address)
-	handler := checkHost(slices.Concat(r.plan.adminHosts, []string{bound}), r.adminHandler())
+	paging, endPages := context.WithCancel(context.WithoutCancel(ctx))
+	handler := checkHost(slices.Concat(r.plan.adminHosts, []string{bound}), r.adminHandler(paging))
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = server.Serve(listener)
 	}()
-	fmt.Fprintf(w, "metrics on http://%s/metrics\n", listener.Addr())
+	fmt.Fprintf(w, "dashboard on http://%[1]s/, metrics on http://%[1]s/metrics\n", listener.Addr())
 	return func() {
+		endPages()
 		_ = server.Close()
 		<-done
 	}, nil
 }
 
-func (r *running) adminHandler() http.Handler {
-	handler := metrics.Handler(r.crawl)
-	if !r.plan.pprof {
-		return handler
+func (r *running) adminHandler(paging context.Context) http.Handler {
+	mux, handler := http.NewServeMux(), metrics.Handler(r.crawl)
+	mux.Handle("/", http.NewCrossOriginProtection().Handler(r.dashboard(paging)))
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		mux.Handle(path, handler)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", handler)
+	if !r.plan.pprof {
+		mux.Handle("/debug/", http.NotFoundHandler())
+		return mux
+	}
 	// pprof.Cmdline is left out, because the command line can contain secret headers.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

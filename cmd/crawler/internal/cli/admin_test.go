@@ -156,7 +156,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 		}
 	}
 	for path, status := range map[string]int{
-		"/healthz": 200, "/readyz": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 404, "/": 404,
+		"/healthz": 200, "/readyz": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 404, "/": 200, "/crawls/c": 200, "/other": 404,
 	} {
 		if response := fetch(t, base+path); response.StatusCode != status {
 			t.Errorf("%s has status %d, want %d", path, response.StatusCode, status)
@@ -257,7 +257,7 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &running{plan: &plan{options: new(options)}, crawl: c}
-	handler := r.adminHandler()
+	handler := r.adminHandler(t.Context())
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))

@@ -115,7 +115,7 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print warnings and errors only: no live view, no progress, no summary (crawler report has it)")
 	choice(f, &o.logLevel, "log-level", "`LEVEL`: debug, info, warn or error, on stderr", "info", "debug", "warn", "error")
 	choice(f, &o.logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
-	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`; a port alone is on loopback")
+	f.StringVar(&o.admin, "admin", "", "serve the dashboard, /metrics, /healthz and /readyz on `ADDR:PORT`; a port alone is on loopback")
 	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", parsed(adminAddress))
 	f.StringArrayVar(&o.adminHosts, "admin-host", nil, "`NAME` that --admin accepts as its host, beside localhost and its IP address (repeatable)")
 	checkText(f, "admin-host", "a host's name or IP address without a port, such as metrics.example.org", func(text string) error {

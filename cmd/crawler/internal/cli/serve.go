@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,6 +29,7 @@ type serving struct {
 	proxied                                           bool
 	memory                                            human.Bytes
 	running                                           int
+	shared                                            sharedFlags
 }
 
 // newServe returns the command that runs crawls behind an HTTP API.
@@ -35,13 +37,15 @@ func newServe(s streams) *cobra.Command {
 	f := serving{memory: human.Bytes(memlimit.Default())}
 	var crash string
 	cmd := &cobra.Command{
-		Use:   "serve [--root DIR] [--listen ADDR:PORT] [--tokens FILE] [flags]",
+		Use:   "serve [--root DIR] [--redis URL] [--listen ADDR:PORT] [--tokens FILE] [flags]",
 		Short: "Run crawls for other programs, over HTTP",
 		Long: `Run crawls for other programs, over HTTP: they create crawls, add seeds, read
 records and events, and change what a crawl does. Each request that changes
 something has an Idempotency-Key, and a repeat of it has the same effect and the
 same answer. All crawls are stored below one directory, and go on when the command
 is started again. No host is requested more often because several crawls need it.
+With --redis, the crawls are in this Redis. The command does not run them: workers
+elsewhere do, each a crawler crawl --redis URL --name NAME.
 
 Without --tokens only this machine can connect, and each of its users may do
 everything. A file of tokens has lines NAME SCOPE SECRET, with a scope of read,
@@ -49,11 +53,12 @@ write and admin. Another address than a loopback one needs --tokens, and
 --tls-cert or --behind-proxy.`,
 		Example: `  crawler serve
   crawler serve --root /var/lib/crawls --tokens tokens.txt --set contact=https://example.org/bot
+  crawler serve --redis redis://10.0.0.5 --postgres postgres://10.0.0.6/crawls --set sink=postgres
   crawler serve --listen :8443 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --host crawls.example.org`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.root, "root", "crawls", "`DIR` of all crawls; it is created if there is none")
+	flags.StringVar(&f.root, "root", "crawls", "`DIR` of all crawls, or with --redis of temporary files; it is created if there is none")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDR:PORT` to listen on; :PORT means all addresses of this machine")
 	flags.StringVar(&f.tokens, "tokens", "", "`FILE` of the tokens of callers, which only its owner can read")
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM `FILE` of the server's certificate and those above it")
@@ -65,6 +70,8 @@ write and admin. Another address than a loopback one needs --tokens, and
 	flags.StringVar(&f.audit, "audit", "", "append a line of JSON about each change to `FILE`; - is stdout")
 	flags.StringArrayVar(&f.settings, "set", nil, "setting `NAME=VALUE` of all new crawls, with the names of the flags of crawler crawl; can be repeated")
 	choice(flags, &f.logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
+	f.shared.addServerTo(flags)
+	f.shared.postgresFlags.addTo(flags)
 	addCrash(flags, &crash)
 	checkText(flags, "listen", "ADDR:PORT", func(text string) error {
 		host, port, err := net.SplitHostPort(text)
@@ -82,6 +89,11 @@ write and admin. Another address than a loopback one needs --tokens, and
 	_ = cmd.MarkFlagDirname("root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		crashAt(crash)
+		if flags.Changed("redis") || !flags.Changed("root") { // a directory on the command line wins over a Redis in the environment
+			if err := f.shared.adoptEnvironment(flags, slices.Concat(serverFlags, postgresNames)); err != nil {
+				return usage(err)
+			}
+		}
 		return f.run(cmd.Context(), s)
 	}
 	return cmd
@@ -118,7 +130,11 @@ func (f *serving) run(ctx context.Context, s streams) (err error) {
 	if cfg.TLS != nil {
 		scheme = "https"
 	}
-	fmt.Fprintf(s.err, "serving %s on %s://%s/v1/crawls; Ctrl-C stops, the same command goes on\n", f.root, scheme, listener.Addr())
+	where := f.root
+	if cfg.Redis != nil {
+		where = "crawls in " + cfg.Redis.Where()
+	}
+	fmt.Fprintf(s.err, "serving %s on %s://%s/v1/crawls; Ctrl-C stops, the same command goes on\n", where, scheme, listener.Addr())
 	if err := errors.Join(server.Run(ctx, listener), server.Close()); err != nil {
 		return err
 	}
@@ -138,6 +154,16 @@ func (f *serving) config(s streams) (cfg serve.Config, closeAudit func() error, 
 	cfg = serve.Config{
 		Root: f.root, Settings: settings, BehindProxy: f.proxied, Hosts: f.hosts, Memory: int64(f.memory) / 2, MaxRunning: f.running,
 		Logger: newLogger(s.err, "info", f.logFormat),
+	}
+	if f.shared.redis != "" {
+		f.shared.name = "serve" // any name
+		at, err := f.shared.location("")
+		if errs = append(errs, err); err == nil {
+			cfg.Redis, cfg.Postgres = at.Redis, at.Postgres
+			cfg.Redis.Name = ""
+		}
+	} else if f.shared.postgres != "" {
+		errs = append(errs, errors.New("--postgres is for crawls in Redis: add --redis"))
 	}
 	if f.tokens != "" {
 		if cfg.Tokens, err = readTokens(f.tokens); err != nil {
