@@ -17,7 +17,7 @@ func explain(v *view) (*page, error) {
 	url := strings.TrimSpace(v.r.URL.Query().Get("url"))
 	form := h.Form(h.Method("get"), h.Action(v.at("/explain")), h.Class("stack"),
 		h.Label(h.For("url"), g.Text("URL")),
-		h.Input(h.ID("url"), h.Name("url"), h.Type("text"), h.Value(url), h.MaxLength("8192"), h.Required(), h.AutoComplete("off")),
+		h.Input(h.ID("url"), h.Name("url"), h.Type("text"), h.Value(human.Printable(url)), h.MaxLength("8192"), h.Required(), h.AutoComplete("off")),
 		h.Button(h.Type("submit"), g.Text("Explain")))
 	parts := []part{{id: "ask", title: "Why was a URL crawled, or not?", wide: true, body: form}}
 	if url == "" || len(url) > maxURL {
