@@ -61,7 +61,7 @@ var kinds = map[string]struct {
 	"unavailable":       {http.StatusServiceUnavailable, "The crawl cannot answer now"},
 	"internal":          {http.StatusInternalServerError, "The server failed"},
 	"records-elsewhere": {http.StatusConflict, "The records are in the files of the workers"},
-	"issued-no-upload":  {http.StatusBadRequest, "An issued key cannot be used for an upload"},
+	"key-unknown":       {http.StatusBadRequest, "The Idempotency-Key was not issued, or has expired"},
 }
 
 // newProblem returns a problem of a kind.
@@ -137,8 +137,13 @@ func (s *Server) kindOf(ctx context.Context, err error) *problem {
 	if _, is := errors.AsType[*control.BrokenCallError](err); is {
 		return newProblem("unavailable", "the crawl began or ceased to run meanwhile: repeat the request with the same key")
 	}
-	if errors.Is(err, crawl.ErrOtherPayload) {
+	switch {
+	case errors.Is(err, crawl.ErrOtherPayload), errors.Is(err, idempotency.ErrOtherPayload):
 		return newProblem("other-payload", "")
+	case errors.Is(err, idempotency.ErrUnknownKey):
+		return newProblem("key-unknown", "")
+	case errors.Is(err, idempotency.ErrUnderWay):
+		return newProblem("under-way", "")
 	}
 	codes := control.ProblemOf(err).Codes
 	slices.Sort(codes)

@@ -435,5 +435,15 @@ func TestUploadGoesOn(t *testing.T) {
 	s.ask("POST", "/v1/crawls/up/uploads", "u1", whole[:len(whole)/2]).problem(t, "other-payload")
 	s.ask("POST", "/v1/crawls/up/uploads", "u2", whole, "Content-Digest", "sha-256=:AAAA:").problem(t, "syntax")
 	s.ask("POST", "/v1/crawls/up/uploads", "u2", "http://a.test/", "Content-Digest", "sha-256=:"+strings.Repeat("A", 43)+"=:").problem(t, "digest")
-	s.ask("POST", "/v1/crawls/up/uploads", "issued-1", whole).problem(t, "issued-no-upload")
+	s.ask("POST", "/v1/crawls/up/uploads", "issued-1", whole).problem(t, "key-unknown")
+	var issued struct{ Key string }
+	s.ask("POST", "/v1/idempotency-keys", "", "").want(t, 201, &issued)
+	first := s.ask("POST", "/v1/crawls/up/uploads", issued.Key, whole).want(t, 200)
+	again := s.ask("POST", "/v1/crawls/up/uploads", issued.Key, whole).want(t, 200)
+	if again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("with an issued key, a replay is %s, want %s", again.body, first.body)
+	}
+	s.ask("POST", "/v1/crawls/up/seeds", issued.Key, `{"seeds":["http://a.test/"]}`).want(t, 422)
+	s.create("up2")
+	s.ask("POST", "/v1/crawls/up2/uploads", issued.Key, whole).problem(t, "other-payload")
 }

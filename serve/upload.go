@@ -112,9 +112,6 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 	if err != nil {
 		return p, false, newProblem("syntax", err.Error())
 	}
-	if strings.HasPrefix(key, "issued-") {
-		return p, false, newProblem("issued-no-upload", "name the upload with a key of your own")
-	}
 	m, h, err := s.fleet.open(r.Context(), r.PathValue("crawl"))
 	if err != nil {
 		return p, false, err
@@ -123,11 +120,15 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (p progress, rep
 	if err != nil {
 		return p, false, err
 	}
-	id := uploadID(callerOf(r.Context()).Name, m.copy().Creation, key)
+	caller := callerOf(r.Context()).Name
+	id := uploadID(caller, m.copy().Creation, key)
 	if !s.uploads.begin(id) {
 		return p, false, newProblem("under-way", "")
 	}
 	defer s.uploads.end(id)
+	if err := s.once.Claim(r.Context(), caller, r.Method, r.URL.Path, key); err != nil {
+		return p, false, err
+	}
 	if _, err = getNote(r.Context(), s.ledger, uploadKey(id), &p); err != nil {
 		return p, false, err
 	}

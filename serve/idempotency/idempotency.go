@@ -164,6 +164,21 @@ func (m *Middleware) Issue(ctx context.Context, caller string) (key string, expi
 	return key, expires, err
 }
 
+// Claim binds an issued key to one kind of request, whose effect and answer the program stores itself, such as an upload that is too large
+// for Wrap. The first call decides to which method and path; calls with the same ones return nil until the TTL has passed since then. Others
+// get ErrOtherPayload, also for requests through Wrap. If the key was not issued to the caller, or has expired, the error is
+// ErrUnknownKey. Of calls at the same time, all but one can get ErrUnderWay. Claim does nothing if the key is not an issued one.
+func (m *Middleware) Claim(ctx context.Context, caller, method, path, key string) error {
+	r := requestOf(caller, method, path, key, "", nil)
+	if r.TTL = m.cfg.TTL; !r.Issued {
+		return nil
+	}
+	_, err := m.cfg.Store.Do(ctx, r, func(context.Context) Result {
+		return Result{Commit: true, Answer: &Answer{Status: http.StatusAccepted, Header: http.Header{}}}
+	})
+	return err
+}
+
 // Issuer returns the handler for POST /idempotency-keys. It answers 201 with a JSON object: key,
 // and expires in RFC 3339. Each request reserves a slot, so the program must bound the rate of
 // each caller.
