@@ -30,6 +30,7 @@ func (s *Server) routeAll() {
 	s.routeSteering()
 	s.routeLooks()
 	s.routeRecords()
+	s.routeWebhooks()
 	s.routeUpload()
 	s.describe(huma.Operation{
 		OperationID: "issue-key", Method: http.MethodPost, Path: "/v1/idempotency-keys", DefaultStatus: http.StatusCreated,
@@ -108,7 +109,7 @@ func (s *Server) prepare(op *huma.Operation, scope Scope, k kind) {
 	op.MaxBodyBytes, op.BodyReadTimeout = maxBody, -1 // the guard bounds both
 	if k != issue && op.Method != http.MethodGet {
 		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: idempotency.Header, In: "header", Required: op.Method != http.MethodDelete,
+			Name: idempotency.Header, In: "header", Required: op.Method != http.MethodDelete && op.Method != http.MethodPut,
 			Description: "names the request: each repeat has the same effect and the same answer",
 			Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(idempotency.MaxKeyBytes + 2)},
 		})

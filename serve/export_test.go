@@ -2,7 +2,23 @@ package serve
 
 import (
 	"testing"
+
+	"github.com/bloomfrontier/crawler/events"
 )
+
+// SendWebhook sends an event to a URL, as a webhook of a Server with the settings does.
+func SendWebhook(t *testing.T, cfg Config, url string) error {
+	r, err := newRelays(&fleet{cfg: &cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := r.sink(&storedWebhook{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	return sink.Send(t.Context(), []events.Event{{ID: "1", Data: []byte("{}")}})[0]
+}
 
 // TakeLease begins a new term of the lease of a Redis.
 func TakeLease(t *testing.T, cfg Config) {

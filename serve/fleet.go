@@ -41,6 +41,7 @@ type fleet struct {
 	gate   *politeness.Gate
 	ledger ledger
 	runner runner
+	relays *relays // of webhooks
 
 	mu     sync.Mutex
 	crawls map[string]*member
@@ -82,14 +83,15 @@ type member struct {
 	run    run // of this process
 }
 
-func newFleet(r root, cfg *Config, l ledger) *fleet {
-	f := &fleet{root: r, cfg: cfg, ledger: l, gate: politeness.NewGate(time.Now()), crawls: make(map[string]*member)}
+func newFleet(r root, cfg *Config, l ledger) (f *fleet, err error) {
+	f = &fleet{root: r, cfg: cfg, ledger: l, gate: politeness.NewGate(time.Now()), crawls: make(map[string]*member)}
 	if cfg.Redis != nil {
 		f.runner = newElsewhere(f)
 	} else {
 		f.runner = &here{fleet: f, places: make(chan struct{}, cfg.MaxRunning)}
 	}
-	return f
+	f.relays, err = newRelays(f)
+	return f, err
 }
 
 // load reads the cards, and finishes creations and deletions.
@@ -247,6 +249,7 @@ func (f *fleet) delete(ctx context.Context, name, id string) error {
 
 // remove removes a crawl whose card says deleting. It can be repeated.
 func (f *fleet) remove(ctx context.Context, m *member) error {
+	f.relays.end(m)
 	if err := f.runner.remove(ctx, m); err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 // refuseRoute answers a request for a resource or a method that does not exist.
 func (s *Server) refuseRoute(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); s.routes[pattern].scope != "" {

@@ -50,6 +50,7 @@ var kinds = map[string]struct {
 	"no-route":          {http.StatusNotFound, "There is no such resource"},
 	"method":            {http.StatusMethodNotAllowed, "The resource does not have this method"},
 	"no-crawl":          {http.StatusNotFound, "There is no such crawl"},
+	"no-webhook":        {http.StatusNotFound, "There is no such webhook"},
 	"exists":            {http.StatusConflict, "There is a crawl with this name"},
 	"conflict":          {http.StatusConflict, "The state of the crawl does not permit this"},
 	"under-way":         {http.StatusConflict, "An upload with this Idempotency-Key is under way"},

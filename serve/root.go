@@ -60,8 +60,9 @@ type card struct {
 	Settings []string  `json:"settings"` // NAME=VALUE, of the creation
 	Run      bool      `json:"run"`      // the crawl should run
 	// State is creating or deleting until that is finished, and otherwise empty.
-	State   string `json:"state,omitempty"`
-	Adopted bool   `json:"adopted,omitempty"` // the crawl existed before the creation
+	State    string          `json:"state,omitempty"`
+	Adopted  bool            `json:"adopted,omitempty"` // the crawl existed before the creation
+	Webhooks []storedWebhook `json:"webhooks,omitempty"`
 	// Creation and Deletion are the IDs of the requests that created and deleted the crawl.
 	Creation string `json:"creation"`
 	Deletion string `json:"deletion,omitempty"`

@@ -86,7 +86,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	s.fleet = newFleet(s.root, &s.cfg, s.ledger)
+	if s.fleet, err = newFleet(s.root, &s.cfg, s.ledger); err != nil {
+		return nil, err
+	}
 	if err := s.fleet.load(ctx); err != nil {
 		return nil, err
 	}
@@ -142,6 +144,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	crawling, stopCrawling := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCrawling()
 	s.fleet.runner.start(crawling)
+	s.fleet.relays.start(crawling)
 	sweeping, stopSweeping := context.WithCancel(ctx)
 	swept := make(chan struct{})
 	go func() {
@@ -179,6 +182,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	<-swept
 	stopCrawling()
 	s.fleet.runner.wait()
+	s.fleet.relays.runs.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/signature"
 	"github.com/bloomfrontier/crawler/events/webhook"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
 const (
@@ -46,13 +47,14 @@ type storedWebhook struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-type webhookName struct {
+// NamedWebhook is the part of a request that names a webhook.
+type NamedWebhook struct {
 	Named
 	Webhook string `path:"webhook" pattern:"^[A-Za-z0-9_-]+$" maxLength:"50"`
 }
 
 type webhookInput struct {
-	webhookName
+	NamedWebhook
 	Body struct {
 		URL    string `json:"url" minLength:"1" maxLength:"2048" doc:"https, or http on a loopback address"`
 		Secret string `json:"secret,omitempty" maxLength:"200" doc:"base64 of 24 to 64 random bytes, with or without whsec_; each request is signed with it"`
@@ -82,12 +84,12 @@ func (s *Server) routeWebhooks() {
 	handle(s, huma.Operation{
 		OperationID: "delete-webhook", Method: http.MethodDelete, Path: path + "/{webhook}", Tags: tags,
 		Summary: "Deliver no more events to a URL", DefaultStatus: http.StatusNoContent,
-	}, Write, plain, func(ctx context.Context, in *webhookName) (*struct{}, error) {
+	}, Write, plain, func(ctx context.Context, in *NamedWebhook) (*struct{}, error) {
 		m, err := s.fleet.get(in.Crawl)
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.relays.change(ctx, m, in.Webhook, nil)
+		return nil, s.fleet.relays.change(ctx, m, in.Webhook, nil)
 	})
 }
 
@@ -103,7 +105,7 @@ func (s *Server) putWebhook(ctx context.Context, in *webhookInput) (*answer[Webh
 	w := &storedWebhook{URL: in.Body.URL, Secret: in.Body.Secret, Webhook: Webhook{
 		Name: in.Webhook, Signed: in.Body.Secret != "", By: callerOf(ctx).Name, Created: time.Now().UTC().Truncate(time.Second),
 	}}
-	sink, err := s.relays.sink(w)
+	sink, err := s.fleet.relays.sink(w)
 	if err != nil {
 		return nil, newProblem("invalid", err.Error())
 	}
@@ -112,11 +114,11 @@ func (s *Server) putWebhook(ctx context.Context, in *webhookInput) (*answer[Webh
 	if err != nil {
 		return nil, newProblem("invalid", "the URL is malformed") // sink has refused it
 	}
-	if err := s.relays.client.CheckHost(ctx, u.Hostname()); err != nil {
+	if err := s.fleet.relays.client.CheckHost(ctx, u.Hostname()); err != nil {
 		return nil, newProblem("invalid", err.Error())
 	}
 	w.To = u.Scheme + "://" + u.Host
-	if err := s.relays.change(ctx, m, w.Name, w); err != nil {
+	if err := s.fleet.relays.change(ctx, m, w.Name, w); err != nil {
 		return nil, err
 	}
 	return body(w.Webhook, nil)
@@ -125,23 +127,26 @@ func (s *Server) putWebhook(ctx context.Context, in *webhookInput) (*answer[Webh
 // relays delivers events to webhooks, between start and the end of its context.
 type relays struct {
 	fleet  *fleet
-	client guardedClient
+	client *get.Client
 
 	mu      sync.Mutex
-	ctx     context.Context             // nil until start
+	ctx     context.Context               // nil until start
 	running map[*member]map[string]func() // ends a relay and waits
 	runs    sync.WaitGroup
 }
 
-// guardedClient connects only to addresses that the operator permits.
-type guardedClient interface {
-	CheckHost(ctx context.Context, host string) error
-	webhook.Dialer
+// newRelays returns relays that connect only to addresses that crawls may request, too.
+func newRelays(f *fleet) (*relays, error) {
+	s := &f.cfg.Settings
+	client, err := get.New(get.Config{
+		UserAgent: s.Agent, AllowPrivate: s.AllowPrivate, AllowNet: s.AllowNet, DNS: s.DNS, Bind: s.Bind, Proxy: s.Proxy,
+	})
+	return &relays{fleet: f, client: client, running: make(map[*member]map[string]func())}, err
 }
 
 // sink opens the sink of a webhook.
 func (r *relays) sink(w *storedWebhook) (*webhook.Sink, error) {
-	cfg := webhook.Config{URL: w.URL, Dialer: r.client}
+	cfg := webhook.Config{URL: w.URL, DialContext: r.client.DialContext}
 	if w.Secret != "" {
 		var err error
 		if cfg.Secrets, err = signature.ParseSecrets(w.Secret); err != nil {

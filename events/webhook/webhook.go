@@ -48,6 +48,8 @@ type Config struct {
 	Timeout time.Duration
 	// TLS is the configuration of https connections; nil trusts the system's authorities.
 	TLS *tls.Config
+	// DialContext opens connections, as that of http.Transport; nil means the default. It can refuse addresses.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -101,7 +103,7 @@ func New(cfg Config) (*Sink, error) {
 		client: &http.Client{
 			Timeout: cmp.Or(cfg.Timeout, 30*time.Second),
 			Transport: &http.Transport{
-				TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxRequests,
+				DialContext: cfg.DialContext, TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxRequests,
 				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: answerBytes,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

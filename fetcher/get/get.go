@@ -117,6 +117,12 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 	return t, t.CloseIdleConnections
 }
 
+// DialContext connects to address, a host and a port, as requests do: only to addresses that may be dialled, and through the proxy. It is
+// for an http.Transport that makes other requests than this client.
+func (c *Client) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	return c.dialer.dial(ctx, address, false)
+}
+
 // CheckHost reports, before any request, whether host (a name or an address, without a
 // port) has an address that may be dialled. It returns an *AddressError if all addresses
 // are refused, ErrURL if host is not a valid name, and an *Error if the look-up failed.
