@@ -64,6 +64,14 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
+// Keys returns the number of keys added.
+func (f *Filter) Keys() (n uint64) {
+	for _, l := range *f.chain.Load() {
+		n += l.keys.Load()
+	}
+	return n
+}
+
 // Bytes returns the memory of all layers.
 func (f *Filter) Bytes() uint64 {
 	bits := uint64(0)

@@ -1,8 +1,9 @@
-// Package dedup reads lines and writes those whose URL was not seen before, in order and
-// without delay.
+// Package dedup reads lines and writes those whose URL, or other key, was not seen before, in
+// order and without delay.
 //
-// It owns the stream of lines, the set of seen URLs (a filter, or an exact set) and the
-// directory that keeps the set between runs. Package canon decides which URLs are equal.
+// It owns the stream of lines, the keys of lines, the set of seen keys (a filter, or an exact set;
+// with a window, generations of them) and the directory that keeps the set between runs. Package
+// canon decides which URLs are equal.
 // The caller limits the memory of the process, and tells users about settings and results.
 // docs/reference/dedup.md lists the guarantees. The package does not depend on crawls.
 package dedup
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -21,9 +23,16 @@ import (
 // Settings are the settings that a directory fixes when it is created.
 type Settings struct {
 	Exact bool    `json:"exact"`          // remember fingerprints themselves, not a filter
-	URLs  uint64  `json:"urls,omitempty"` // see Capacity of membits.Config; not used with Exact
-	FPR   float64 `json:"fpr,omitempty"`  // see membits.Config; not used with Exact
-	Form  string  `json:"form"`           // canonical form of URLs; Run computes it from Config.Canon
+	URLs  uint64  `json:"urls,omitempty"` // see Capacity of membits.Config and WindowConfig; not used with Exact
+	FPR   float64 `json:"fpr,omitempty"`  // see membits.Config and WindowConfig; not used with Exact
+	Form  string  `json:"form,omitempty"` // canonical form of URLs; Run computes it from Config.Canon
+
+	LineKey string `json:"line_key,omitempty"` // what identifies a line: see CheckLineKey
+
+	// Window is how long a key is remembered at least after it was printed; 0 means for ever. It is
+	// a second for each generation, or more.
+	Window      human.Seconds `json:"window_seconds,omitempty"`
+	Generations int           `json:"generations,omitempty"` // of a window: see WithGenerations
 }
 
 // SettingsError reports a directory that was created with other settings.
@@ -44,6 +53,8 @@ type Config struct {
 	Null      bool          // lines end with a zero byte, not with a newline
 	SetBytes  func(uint64)  // called with the size of the set when the size changes; can be nil
 
+	now func() time.Time // for tests; nil means time.Now
+
 	// For tests: the number of new keys after which the filter is saved again. 0 means a
 	// million or an eighth of all keys, whichever is more.
 	interval uint64
@@ -62,22 +73,20 @@ type Result struct {
 // a Read that is under way. If Run cannot begin to read, the result is nil. If cfg.Dir has
 // other settings, the error is a *SettingsError.
 func Run(ctx context.Context, cfg Config, input io.Reader, out, faults io.Writer) (_ *Result, err error) {
-	s := &stream{cfg: cfg, out: out, faults: faults, end: '\n'}
+	if cfg.now == nil {
+		cfg.now = time.Now
+	}
+	s := &stream{out: out, faults: faults, end: '\n'}
 	if cfg.Null {
 		s.end = 0
 	}
-	if s.canon, err = canon.New(cfg.Canon); err != nil {
+	if cfg.Form, err = s.setKey(cfg); err != nil {
 		return nil, err
 	}
-	if cfg.Base != "" {
-		if s.base, err = s.canon.Parse(cfg.Base); err != nil {
-			return nil, fmt.Errorf("dedup: Base: %w", err)
-		}
-	}
-	cfg.Form = s.canon.Form()
+	s.cfg = cfg
 	key := bloomstore.NewKey()
 	if cfg.Dir == "" {
-		s.seen, err = cfg.newSeen()
+		s.seen, err = cfg.newSeen(cfg.now())
 	} else {
 		s.keep, err = openStore(cfg)
 	}
@@ -96,4 +105,28 @@ func Run(ctx context.Context, cfg Config, input io.Reader, out, faults io.Writer
 	}
 	s.result.Keys, s.result.Bytes = s.seen.keys(), s.seen.bytes()
 	return &s.result, err
+}
+
+// setKey sets how the stream finds the keys of lines. It returns the canonical form of URLs, or ""
+// if the keys are not URLs.
+func (s *stream) setKey(cfg Config) (form string, err error) {
+	if err := CheckLineKey(cfg.LineKey); err != nil {
+		return "", fmt.Errorf("dedup: LineKey is %q, %w", cfg.LineKey, err)
+	}
+	if cfg.LineKey != KeyURL {
+		s.key = newKeyer(cfg.LineKey)
+		return "", nil
+	}
+	c, err := canon.New(cfg.Canon)
+	if err != nil {
+		return "", err
+	}
+	var base canon.URL // the zero value means that lines cannot be relative
+	if cfg.Base != "" {
+		if base, err = c.Parse(cfg.Base); err != nil {
+			return "", fmt.Errorf("dedup: Base: %w", err)
+		}
+	}
+	s.key = urlKeyer(c, base, &s.url)
+	return c.Form(), nil
 }

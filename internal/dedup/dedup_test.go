@@ -14,7 +14,7 @@ import (
 // TestCard: the form of dedup.json does not change.
 func TestCard(t *testing.T) {
 	c := card{Format: format, ID: hexBytes{1}, Key: hexBytes{15: 2}}
-	const begin = `{"format":1,"created":"0001-01-01T00:00:00Z","id":"01000000000000000000000000000000","key":"00000000000000000000000000000002",`
+	const begin = `{"format":2,"created":"0001-01-01T00:00:00Z","id":"01000000000000000000000000000000","key":"00000000000000000000000000000002",`
 	const end = `"form":"f","canon":{"StripParams":null,"KeepParams":null,"SortQuery":false,"HostKey":0}}`
 	for settings, want := range map[Settings]string{
 		{URLs: 1000, FPR: 0.5, Form: "f"}: `"exact":false,"urls":1000,"fpr":0.5,`,

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
@@ -51,7 +52,11 @@ type childConfig struct {
 	Dir      string
 	Settings Settings
 	Interval uint64
+	Step     time.Duration // if it is set, the clock begins at childStart and moves by Step with each group
 }
+
+// childStart is the beginning of a generation, for all windows of the tests.
+var childStart = time.Unix(6e8, 0)
 
 func TestMain(m *testing.M) {
 	if at := os.Getenv(childEnv); at != "" {
@@ -76,6 +81,12 @@ func child(at string) int {
 	err := json.Unmarshal([]byte(os.Args[1]), &c)
 	if err == nil {
 		cfg := Config{Dir: c.Dir, Settings: c.Settings, interval: c.Interval}
+		if groups := time.Duration(-1); c.Step > 0 {
+			cfg.now = func() time.Time {
+				groups++ // the first call creates the directory, or opens it
+				return childStart.Add(max(groups-1, 0) * c.Step)
+			}
+		}
 		_, err = Run(context.Background(), cfg, os.Stdin, os.Stdout, os.Stderr)
 	}
 	if err != nil {

@@ -58,24 +58,38 @@ func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
+// has reports whether the set has fp.
+func (s *exactSet) has(fp bloomstore.Fingerprint) bool {
+	if fp == (bloomstore.Fingerprint{}) {
+		fp[0] = 1
+	}
+	t := &s.tables[fp[printBytes-1]]
+	return len(t.slots) > 0 && t.slots[t.find(fp)] == fp
+}
+
 func (s *exactSet) keys() uint64  { return s.count }
 func (s *exactSet) bytes() uint64 { return s.slots * uint64(printBytes) }
 
 // put stores fp unless the table already contains it. The table must have a free slot.
 func (t *table) put(fp bloomstore.Fingerprint) bool {
+	i := t.find(fp)
+	if t.slots[i] == fp {
+		return false
+	}
+	t.slots[i] = fp
+	return true
+}
+
+// find returns the index of the slot that has fp, or of the free slot in which fp belongs.
+func (t *table) find(fp bloomstore.Fingerprint) int {
 	start, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), uint64(len(t.slots)))
-	for i := int(start); ; {
-		switch t.slots[i] {
-		case fp:
-			return false
-		case bloomstore.Fingerprint{}:
-			t.slots[i] = fp
-			return true
-		}
+	i := int(start)
+	for t.slots[i] != fp && t.slots[i] != (bloomstore.Fingerprint{}) {
 		if i++; i == len(t.slots) {
 			i = 0
 		}
 	}
+	return i
 }
 
 // grow makes the table a quarter larger and returns the number of new slots. The step is
@@ -95,28 +109,17 @@ func (t *table) grow() int {
 // filterSet implements seen with a Bloom filter.
 type filterSet struct {
 	*membits.Filter
-	count  uint64
-	newest int    // index of the newest layer
-	size   uint64 // bytes of all layers
 }
 
 // newFilterSet returns a set that uses f and contains its keys.
 func newFilterSet(f *membits.Filter) *filterSet {
-	stats := f.Stats()
-	return &filterSet{Filter: f, count: stats.Keys, newest: len(stats.Layers) - 1, size: stats.Bytes}
+	return &filterSet{f}
 }
 
 func (s *filterSet) add(fp bloomstore.Fingerprint) bool {
-	layer, added := s.Add(fp)
-	if !added {
-		return false
-	}
-	s.count++
-	if layer > s.newest {
-		s.newest, s.size = layer, s.Stats().Bytes
-	}
-	return true
+	_, added := s.Add(fp)
+	return added
 }
 
-func (s *filterSet) keys() uint64  { return s.count }
-func (s *filterSet) bytes() uint64 { return s.size }
+func (s *filterSet) keys() uint64  { return s.Keys() }
+func (s *filterSet) bytes() uint64 { return s.Bytes() }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,27 +24,44 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A store is a directory that keeps the set of seen URLs between runs:
+// A store is a directory that keeps the set of seen keys between runs:
 //
 //	dedup.json          settings that were fixed when it was created
 //	LOCK                held by the process that uses it
-//	journal-G           fingerprints since filter-G, or since the beginning for G = 0
-//	filter-G.bits       the filter as it was when journal-G began
+//	journal-C           fingerprints since filter-C, or since the beginning for C = 0
+//	filter-C.bits       the filter as it was when journal-C began
 //
 // The newest filter is used, with the journal of the same number. A new journal is
 // created before the new filter gets its name, so there is always one complete pair. An
 // exact store has no filter, only a journal.
+//
+// With a window, each generation has its journals and filters in a folder of its own:
+//
+//	generations.json    the numbers of the generations
+//	generation-N        the folder of generation N
+//
+// A folder with a journal is created before its number is written to generations.json. Folders of
+// other numbers are removed: they belong to generations that had not begun, or that have ended.
 type store struct {
-	cfg        Config
-	card       card
-	unlock     io.Closer
+	cfg    Config
+	card   card
+	unlock io.Closer
+	seen   seen
+	part   *part // the part to which fingerprints are added
+}
+
+// part is a set of fingerprints in a folder of journals and filters: the whole store or, with a
+// window, one generation.
+type part struct {
+	dir        string
+	store      *store
 	seen       seen
 	journal    *journal
-	generation uint64
+	checkpoint uint64 // C in the names of its files
 }
 
 // format is the version of the directory's layout.
-const format = 1
+const format = 2
 
 const (
 	cardFile      = "dedup.json"
@@ -51,6 +69,9 @@ const (
 	journalPrefix = "journal-"
 	filterPrefix  = "filter-"
 	filterSuffix  = ".bits"
+
+	generationsFile  = "generations.json"
+	generationPrefix = "generation-"
 )
 
 // card is the content of dedup.json.
@@ -74,12 +95,28 @@ func (h *hexBytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// config returns the config of the filter, or of a generation of a window.
 func (s Settings) config() membits.Config {
+	if s.Window > 0 {
+		return s.windowConfig().Generation()
+	}
 	return membits.Config{Capacity: s.URLs, FPR: s.FPR}
 }
 
 // newSeen returns an empty set.
-func (s Settings) newSeen() (seen, error) {
+func (s Settings) newSeen(now time.Time) (seen, error) {
+	if s.Window == 0 {
+		return s.newPart()
+	}
+	first, err := s.newPart()
+	if err != nil {
+		return nil, err
+	}
+	return newWindow(s, []generation{{s.number(now), first}})
+}
+
+// newPart returns an empty set without a window, or an empty generation.
+func (s Settings) newPart() (seen, error) {
 	if s.Exact {
 		return new(exactSet), nil
 	}
@@ -105,7 +142,14 @@ func readCard(dir string) (c card, err error) {
 	if c.Format != format {
 		return c, fmt.Errorf("%s has format %d, this program reads format %d: %w", name, c.Format, format, bloomstore.ErrParamsMismatch)
 	}
-	if err := canon.CheckForm(c.Form); err != nil {
+	if c.LineKey == KeyURL {
+		err = canon.CheckForm(c.Form)
+	} else {
+		if err = CheckLineKey(c.LineKey); err != nil {
+			err = fmt.Errorf("line_key is %q, %w", c.LineKey, err)
+		}
+	}
+	if err != nil {
 		return c, fmt.Errorf("%s: %w", dir, err)
 	}
 	return c, nil
@@ -152,106 +196,227 @@ func openStore(cfg Config) (_ *store, err error) {
 	return s, s.load()
 }
 
-// create makes an empty store. The card is written last, so a kill can leave a journal
-// without a card, but only an empty one.
+// create makes an empty store. The card is written last, so a kill can leave journals
+// without a card, but only empty ones.
 func (s *store) create() error {
-	entries, err := os.ReadDir(s.cfg.Dir)
-	if err != nil {
+	if err := s.checkUncreated(); err != nil {
 		return err
-	}
-	for _, e := range entries {
-		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, durable.NewSuffix) {
-			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.cfg.Dir, name, cardFile)
-		}
-		if info, err := e.Info(); err != nil {
-			return err
-		} else if e.Name() == numbered(journalPrefix, 0, "") && info.Size() > headerBytes {
-			return fmt.Errorf("%w: %s has a journal with fingerprints but no %s", bloomstore.ErrFilterLost, s.cfg.Dir, cardFile)
-		}
 	}
 	s.card = card{
 		Format: format, Created: time.Now().UTC().Truncate(time.Second), Key: hexBytes(bloomstore.NewKey()),
 		Settings: s.cfg.Settings, Canon: s.cfg.Canon,
 	}
 	_, _ = rand.Read(s.card.ID[:])
-	if s.seen, err = s.cfg.newSeen(); err != nil {
+	var err error
+	if s.seen, err = s.cfg.newSeen(s.cfg.now()); err != nil {
 		return err
 	}
-	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0); err != nil {
-		return err
+	if w, is := s.seen.(*window); is {
+		err = s.rotate(w.generations)
+	} else {
+		s.part, err = s.newPart(s.cfg.Dir, s.seen)
 	}
-	text, err := json.MarshalIndent(s.card, "", "  ")
 	if err != nil {
 		return err
 	}
-	return s.replace(cardFile, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	return s.replaceJSON(cardFile, s.card)
 }
 
-// load reads the newest filter and replays its journal.
-func (s *store) load() error {
-	generations, err := s.generations()
+// checkUncreated refuses a directory that has something else than an unfinished create can leave.
+func (s *store) checkUncreated() error {
+	var journals []string
+	for _, pattern := range []string{"", generationPrefix + "*"} {
+		found, err := filepath.Glob(filepath.Join(s.cfg.Dir, pattern, numbered(journalPrefix, 0, "")))
+		if err != nil {
+			return err
+		}
+		journals = append(journals, found...)
+	}
+	for _, name := range journals {
+		if info, err := os.Stat(name); err != nil {
+			return err
+		} else if info.Size() > headerBytes {
+			return fmt.Errorf("%w: %s has a journal with fingerprints but no %s", bloomstore.ErrFilterLost, s.cfg.Dir, cardFile)
+		}
+	}
+	entries, err := os.ReadDir(s.cfg.Dir)
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == lockFile, name == generationsFile, name == numbered(journalPrefix, 0, ""),
+			strings.HasSuffix(name, durable.NewSuffix), strings.HasPrefix(name, generationPrefix):
+		default:
+			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.cfg.Dir, name, cardFile)
+		}
+	}
+	return err
+}
+
+// newPart creates an empty part in a folder that exists.
+func (s *store) newPart(dir string, set seen) (_ *part, err error) {
+	p := &part{dir: dir, store: s, seen: set}
+	p.journal, err = createJournal(p.path(journalPrefix, 0, ""), s.card.ID, 0)
+	return p, err
+}
+
+// load reads the set.
+func (s *store) load() (err error) {
+	if s.card.Window == 0 {
+		if s.part, err = s.loadPart(s.cfg.Dir); err == nil {
+			s.seen = s.part.seen
+		}
+		return err
+	}
+	numbers, err := s.generations()
 	if err != nil {
 		return err
 	}
-	if len(generations) == 0 {
-		s.seen, err = s.card.newSeen()
+	var generations []generation
+	for _, number := range numbers {
+		if s.part != nil {
+			if err := s.part.journal.f.Close(); err != nil {
+				return err
+			}
+		}
+		if s.part, err = s.loadPart(s.folder(number)); err != nil {
+			return err
+		}
+		generations = append(generations, generation{number, s.part.seen})
+	}
+	if s.seen, err = newWindow(s.card.Settings, generations); err != nil {
+		return err
+	}
+	return s.removeFolders(numbers)
+}
+
+// generations returns the numbers of the generations, in order.
+func (s *store) generations() (numbers []int64, err error) {
+	name := filepath.Join(s.cfg.Dir, generationsFile)
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &numbers)
+	}
+	if err == nil && (len(numbers) == 0 || !slices.IsSorted(numbers)) {
+		err = fmt.Errorf("it has the numbers %d", numbers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", bloomstore.ErrFilterLost, name, err)
+	}
+	return numbers, nil
+}
+
+// rotate begins the last of the generations, and removes the folders of those that are not in the
+// list. The fingerprints of all earlier generations must have been remembered.
+func (s *store) rotate(generations []generation) error {
+	newest := generations[len(generations)-1]
+	folder := s.folder(newest.number)
+	if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700)); err != nil {
+		return fmt.Errorf("begin a generation: %w", err)
+	}
+	next, err := s.newPart(folder, newest.set)
+	if err == nil {
+		err = durable.SyncDir(vfs.Default, s.cfg.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("begin a generation: %w", err)
+	}
+	crash.Point("begun")
+	var numbers []int64
+	for _, g := range generations {
+		numbers = append(numbers, g.number)
+	}
+	if err := s.replaceJSON(generationsFile, numbers); err != nil {
+		return fmt.Errorf("list the generations: %w", errors.Join(err, next.journal.f.Close()))
+	}
+	if s.part != nil {
+		err = s.part.journal.f.Close()
+	}
+	s.part = next
+	crash.Point("listed")
+	return errors.Join(err, s.removeFolders(numbers))
+}
+
+func (s *store) folder(number int64) string {
+	return filepath.Join(s.cfg.Dir, generationPrefix+strconv.FormatInt(number, 10))
+}
+
+// removeFolders removes the folders of all generations but those with these numbers.
+func (s *store) removeFolders(numbers []int64) error {
+	found, err := filepath.Glob(filepath.Join(s.cfg.Dir, generationPrefix+"*"))
+	for _, folder := range found {
+		if !slices.ContainsFunc(numbers, func(n int64) bool { return folder == s.folder(n) }) {
+			err = errors.Join(err, os.RemoveAll(folder))
+			crash.Point("dropped")
+		}
+	}
+	return err
+}
+
+// loadPart reads the newest filter of a part and replays its journal.
+func (s *store) loadPart(dir string) (*part, error) {
+	p := &part{dir: dir, store: s}
+	checkpoints, err := p.checkpoints()
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", bloomstore.ErrFilterLost, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(checkpoints) == 0 {
+		p.seen, err = s.card.newPart()
 	} else {
-		s.generation = slices.Max(generations)
-		s.seen, err = s.readFilter()
+		p.checkpoint = slices.Max(checkpoints)
+		p.seen, err = p.readFilter()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation,
+	p.journal, err = openJournal(p.path(journalPrefix, p.checkpoint, ""), s.card.ID, p.checkpoint,
 		func(fp bloomstore.Fingerprint) error {
 			// A key was written to the journal only if the filter did not contain it. The
 			// replay has the same order, so the filter must not contain the key yet.
-			if !s.seen.add(fp) {
+			if !p.seen.add(fp) {
 				return fmt.Errorf("%w: %x is known before it is added", bloomstore.ErrFilterLost, fp)
 			}
 			return nil
 		})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.removeOld()
+	return p, p.removeOld()
 }
 
-// generations returns the numbers of the filters.
-func (s *store) generations() (numbers []uint64, err error) {
-	entries, err := os.ReadDir(s.cfg.Dir)
+// checkpoints returns the numbers of the filters.
+func (p *part) checkpoints() (numbers []uint64, err error) {
+	entries, err := os.ReadDir(p.dir)
 	for _, e := range entries {
-		var g uint64
-		if n, _ := fmt.Sscanf(e.Name(), filterPrefix+"%d"+filterSuffix, &g); n == 1 && e.Name() == numbered(filterPrefix, g, filterSuffix) {
-			numbers = append(numbers, g)
+		var c uint64
+		if n, _ := fmt.Sscanf(e.Name(), filterPrefix+"%d"+filterSuffix, &c); n == 1 && e.Name() == numbered(filterPrefix, c, filterSuffix) {
+			numbers = append(numbers, c)
 		}
 	}
 	return numbers, err
 }
 
-func (s *store) readFilter() (seen, error) {
-	name := s.path(filterPrefix, s.generation, filterSuffix)
+func (p *part) readFilter() (seen, error) {
+	name := p.path(filterPrefix, p.checkpoint, filterSuffix)
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	filter, err := membits.Read(f, s.card.config(), s.card.ID)
+	filter, err := membits.Read(f, p.store.card.config(), p.store.card.ID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return newFilterSet(filter), nil
 }
 
-// remember stores the fingerprints of printed URLs for later runs.
+// remember stores the fingerprints of printed lines for later runs.
 func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	if len(prints) == 0 {
 		return nil
 	}
-	if err := s.journal.append(prints); err != nil {
+	if err := s.part.journal.append(prints); err != nil {
 		return fmt.Errorf("remember %d URLs that were printed: %w", len(prints), err)
 	}
 	crash.Point("remembered")
@@ -261,38 +426,39 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 // maybeCheckpoint saves the filter if its journal has become long. The caller must
 // first have called remember with all keys of the filter.
 func (s *store) maybeCheckpoint() error {
-	filter, is := s.seen.(*filterSet)
-	if !is || s.journal.keys < cmp.Or(s.cfg.interval, max(1_000_000, filter.count/8)) {
+	p := s.part
+	filter, is := p.seen.(*filterSet)
+	if !is || p.journal.keys < cmp.Or(s.cfg.interval, max(1_000_000, filter.Keys()/8)) {
 		return nil
 	}
-	next := s.generation + 1
-	journal, err := createJournal(s.path(journalPrefix, next, ""), s.card.ID, next)
+	next := p.checkpoint + 1
+	journal, err := createJournal(p.path(journalPrefix, next, ""), s.card.ID, next)
 	if err != nil {
 		return fmt.Errorf("begin a journal: %w", err)
 	}
-	if err := s.replace(numbered(filterPrefix, next, filterSuffix), func(w io.Writer) error {
+	if err := replace(p.path(filterPrefix, next, filterSuffix), func(w io.Writer) error {
 		_, err := filter.Snapshot(s.card.ID).WriteTo(w)
 		return err
 	}); err != nil {
 		return fmt.Errorf("save the filter: %w", errors.Join(err, journal.f.Close()))
 	}
-	err = s.journal.f.Close()
-	s.journal, s.generation = journal, next
+	err = p.journal.f.Close()
+	p.journal, p.checkpoint = journal, next
 	crash.Point("saved")
-	return errors.Join(err, s.removeOld())
+	return errors.Join(err, p.removeOld())
 }
 
 // removeOld removes older filters and journals, and incomplete files of killed runs.
-func (s *store) removeOld() error {
-	entries, err := os.ReadDir(s.cfg.Dir)
+func (p *part) removeOld() error {
+	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		name := e.Name()
 		ours := strings.HasPrefix(name, journalPrefix) || strings.HasPrefix(name, filterPrefix)
-		if ours && name != numbered(journalPrefix, s.generation, "") && name != numbered(filterPrefix, s.generation, filterSuffix) {
-			if err := os.Remove(filepath.Join(s.cfg.Dir, name)); err != nil {
+		if ours && name != numbered(journalPrefix, p.checkpoint, "") && name != numbered(filterPrefix, p.checkpoint, filterSuffix) {
+			if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
 				return err
 			}
 		}
@@ -301,21 +467,33 @@ func (s *store) removeOld() error {
 }
 
 // close releases the directory. All data is on disk already.
-func (s *store) close() error { return errors.Join(s.journal.f.Close(), s.unlock.Close()) }
+func (s *store) close() error { return errors.Join(s.part.journal.f.Close(), s.unlock.Close()) }
 
-// numbered returns the file name of a generation. Names sort like their numbers.
-func numbered(prefix string, generation uint64, suffix string) string {
-	return fmt.Sprintf("%s%08d%s", prefix, generation, suffix)
+// numbered returns the file name of a checkpoint. Names sort like their numbers.
+func numbered(prefix string, checkpoint uint64, suffix string) string {
+	return fmt.Sprintf("%s%08d%s", prefix, checkpoint, suffix)
 }
 
-func (s *store) path(prefix string, generation uint64, suffix string) string {
-	return filepath.Join(s.cfg.Dir, numbered(prefix, generation, suffix))
+func (p *part) path(prefix string, checkpoint uint64, suffix string) string {
+	return filepath.Join(p.dir, numbered(prefix, checkpoint, suffix))
 }
 
-// replace replaces a file of the directory, atomically and durably.
-func (s *store) replace(name string, write func(io.Writer) error) error {
+// replaceJSON replaces a file of the directory by a value.
+func (s *store) replaceJSON(name string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replace(filepath.Join(s.cfg.Dir, name), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// replace replaces a file, atomically and durably.
+func replace(name string, write func(io.Writer) error) error {
 	// private, because the card contains the secret key of the fingerprints
-	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.cfg.Dir, name), func(w io.Writer) error {
+	return durable.ReplacePrivate(vfs.Default, name, func(w io.Writer) error {
 		err := write(w)
 		if err == nil {
 			crash.Point("half saved")

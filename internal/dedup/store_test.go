@@ -48,7 +48,7 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 	}
 	dir = t.TempDir()
 	for text, want := range map[string]string{
-		`{"format": 2}`: "format 2", `{`: "unexpected end", `{"format": 1, "id": "xx"}`: "32 hex digits",
+		`{"format": 1}`: "format 1", `{`: "unexpected end", `{"format": 2, "id": "xx"}`: "32 hex digits",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, cardFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode/utf8"
-	"unsafe"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -32,8 +29,8 @@ const (
 // writes. stream prints a group, then remembers it, and then starts the next group.
 type stream struct {
 	cfg    Config
-	canon  *canon.Canonicalizer
-	base   canon.URL // lines can be relative to it; the zero value means that they cannot be relative
+	key    keyer
+	url    canon.URL // of the last line; not used with other keys
 	hasher bloomstore.Hasher
 	seen   seen
 	keep   *store // nil means that seen URLs are forgotten when the run ends
@@ -66,6 +63,9 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		if err := s.advance(); err != nil {
+			return err
+		}
 		end := s.group(in, c)
 		if end == io.EOF && (len(s.partial) > 0 || s.tooLong) {
 			s.line(s.partial) // the last line can end without a newline
@@ -80,6 +80,15 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 			return fmt.Errorf("read URLs after line %d: %w", s.result.Lines, end)
 		}
 	}
+}
+
+// advance forgets the keys whose time is over. All lines of a group are seen at this time.
+func (s *stream) advance() error {
+	w, is := s.seen.(*window)
+	if !is || !w.advance(s.cfg.now()) || s.keep == nil {
+		return nil
+	}
+	return s.keep.rotate(w.generations)
 }
 
 // group answers the lines of c and of the other chunks that have been read, up to
@@ -133,36 +142,27 @@ func (s *stream) line(line []byte) {
 	if s.result.Lines == 1 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	// text shares the memory of line. This is safe, because text is not used after this
-	// call.
-	text := unsafe.String(unsafe.SliceData(line), len(line))
-	switch {
-	case s.tooLong:
+	if s.tooLong {
 		s.fault(fmt.Errorf("longer than %d bytes", maxLine))
 		return
-	case !utf8.ValidString(text):
-		// The canonical form replaces all invalid bytes by one character, so
-		// different URLs would become equal.
-		s.fault(fmt.Errorf("not UTF-8: %.120q", text))
+	}
+	key, err := s.key(line)
+	if err == errEmpty {
+		s.result.Empty++
 		return
 	}
-	url, err := s.canon.Join(s.base, text)
 	if err != nil {
-		if strings.TrimSpace(text) == "" {
-			s.result.Empty++
-			return
-		}
 		s.fault(err)
 		return
 	}
-	print := s.hasher.Fingerprint(url.String())
+	print := s.hasher.Fingerprint(key)
 	if !s.seen.add(print) {
 		s.result.Seen++
 		return
 	}
 	s.result.New++
 	if s.cfg.Canonical {
-		s.text = append(s.text, url.String()...)
+		s.text = append(s.text, s.url.String()...)
 	} else {
 		s.text = append(s.text, line...)
 	}

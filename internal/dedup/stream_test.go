@@ -22,22 +22,30 @@ func TestLinesInAndOut(t *testing.T) {
 		in, out   string
 		malformed uint64
 	}{
-		"order":                {Config{}, "http://b.test/\nhttp://a.test/\nhttp://b.test/\nhttp://c.test/\n", "http://b.test/\nhttp://a.test/\nhttp://c.test/\n", 0},
-		"spellings are one":    {Config{}, "HTTP://A.test:80/x/../y#f\nhttp://a.test/y\n", "HTTP://A.test:80/x/../y#f\n", 0},
-		"canonical":            {Config{Canonical: true}, "HTTP://A.test:80/x/../y#f\n http://a.test/y\t\n", "http://a.test/y\n", 0},
-		"no end":               {Config{}, "http://a.test/\nhttp://b.test/", "http://a.test/\nhttp://b.test/\n", 0},
-		"CRLF":                 {Config{}, "http://a.test/\r\nhttp://a.test/\n", "http://a.test/\r\n", 0},
-		"byte order mark":      {Config{}, "\ufeffhttp://a.test/\nhttp://a.test/\n", "http://a.test/\n", 0},
-		"empty lines":          {Config{}, "\n \t\n\r\nhttp://a.test/\n\n", "http://a.test/\n", 0},
-		"malformed":            {Config{}, "http://[/\nmailto:a@b.test\na.test\n#\nhttp://a.test/\nhttp://a.test/\xff\n", "http://a.test/\n", 5},
-		"zero bytes":           {Config{Null: true}, "http://a.test/\x00http://b.test/\n\x00http://a.test/", "http://a.test/\x00http://b.test/\n\x00", 0},
-		"too long":             {Config{}, long + "\nhttp://a.test/\n" + long, "http://a.test/\n", 2},
-		"parameters":           {Config{}, "http://a.test/?utm_source=1\nhttp://a.test/\n", "http://a.test/?utm_source=1\n", 0},
-		"parameters kept":      {Config{Canon: canon.Options{KeepParams: []string{"utm_*"}}}, "http://a.test/?utm_source=1\nhttp://a.test/\n", "http://a.test/?utm_source=1\nhttp://a.test/\n", 0},
-		"parameters stripped":  {Config{Canon: canon.Options{StripParams: []string{"q"}}}, "http://a.test/?q=1\nhttp://a.test/?q=2\n", "http://a.test/?q=1\n", 0},
-		"order of a query":     {Config{Canon: canon.Options{SortQuery: true}}, "http://a.test/?b=1&a=1\nhttp://a.test/?a=1&b=1\n", "http://a.test/?b=1&a=1\n", 0},
-		"nothing":              {Config{}, "", "", 0},
-		"exact":                {Config{Settings: exact}, "http://a.test/\nhttp://a.test\nhttp://b.test/\n", "http://a.test/\nhttp://b.test/\n", 0},
+		"order":               {Config{}, "http://b.test/\nhttp://a.test/\nhttp://b.test/\nhttp://c.test/\n", "http://b.test/\nhttp://a.test/\nhttp://c.test/\n", 0},
+		"spellings are one":   {Config{}, "HTTP://A.test:80/x/../y#f\nhttp://a.test/y\n", "HTTP://A.test:80/x/../y#f\n", 0},
+		"canonical":           {Config{Canonical: true}, "HTTP://A.test:80/x/../y#f\n http://a.test/y\t\n", "http://a.test/y\n", 0},
+		"no end":              {Config{}, "http://a.test/\nhttp://b.test/", "http://a.test/\nhttp://b.test/\n", 0},
+		"CRLF":                {Config{}, "http://a.test/\r\nhttp://a.test/\n", "http://a.test/\r\n", 0},
+		"byte order mark":     {Config{}, "\ufeffhttp://a.test/\nhttp://a.test/\n", "http://a.test/\n", 0},
+		"empty lines":         {Config{}, "\n \t\n\r\nhttp://a.test/\n\n", "http://a.test/\n", 0},
+		"malformed":           {Config{}, "http://[/\nmailto:a@b.test\na.test\n#\nhttp://a.test/\nhttp://a.test/\xff\n", "http://a.test/\n", 5},
+		"zero bytes":          {Config{Null: true}, "http://a.test/\x00http://b.test/\n\x00http://a.test/", "http://a.test/\x00http://b.test/\n\x00", 0},
+		"too long":            {Config{}, long + "\nhttp://a.test/\n" + long, "http://a.test/\n", 2},
+		"parameters":          {Config{}, "http://a.test/?utm_source=1\nhttp://a.test/\n", "http://a.test/?utm_source=1\n", 0},
+		"parameters kept":     {Config{Canon: canon.Options{KeepParams: []string{"utm_*"}}}, "http://a.test/?utm_source=1\nhttp://a.test/\n", "http://a.test/?utm_source=1\nhttp://a.test/\n", 0},
+		"parameters stripped": {Config{Canon: canon.Options{StripParams: []string{"q"}}}, "http://a.test/?q=1\nhttp://a.test/?q=2\n", "http://a.test/?q=1\n", 0},
+		"order of a query":    {Config{Canon: canon.Options{SortQuery: true}}, "http://a.test/?b=1&a=1\nhttp://a.test/?a=1&b=1\n", "http://a.test/?b=1&a=1\n", 0},
+		"nothing":             {Config{}, "", "", 0},
+		"exact":               {Config{Settings: exact}, "http://a.test/\nhttp://a.test\nhttp://b.test/\n", "http://a.test/\nhttp://b.test/\n", 0},
+		"raw":                 {Config{Settings: Settings{LineKey: KeyRaw}}, "a\n\nb\n a\na\n\xff\n\xff\n", "a\nb\n a\n\xff\n", 0},
+		"JSON": {Config{Settings: Settings{LineKey: "json:data.id"}}, `{"data":{"id":"A","n":1}}` + "\n" + `{"data":{"n":2,"id":"\u0041"}}` + "\n" +
+			`{"data":{"id":1}}` + "\n" + `{"data":{"id":"1"}}` + "\n" + `{"data": {"id" : 1 }}` + "\n" + " \n" +
+			`{"data":{"id":null}}` + "\n" + `{"data":{"id":{}}}` + "\n" + `{"data":{}}` + "\n" + `{"data":3}` + "\n" + `{"data":{"id":1}` + "\n" + "null\n" + `{"data":{"id":"` + "\xff" + `"}}` + "\n",
+			`{"data":{"id":"A","n":1}}` + "\n" + `{"data":{"id":1}}` + "\n" + `{"data":{"id":"1"}}` + "\n", 7},
+		"digests": {Config{Settings: Settings{LineKey: KeySHA256}}, "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  one\n" +
+			"CA978112CA1BBDCAFAC231B39A23DC4DA786EFF8147C4E72B9807785AFEE48BB  two\na\nb\nb\n\n", // the digest of a
+			"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  one\nb\n", 0},
 		"few bits, small rate": {Config{Settings: Settings{URLs: 1, FPR: 1e-9}}, urls(3000) + urls(3000), urls(3000), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,10 +222,10 @@ func (f failing) Write([]byte) (int, error) { return 0, f.error }
 func TestLineDoesNotAllocate(t *testing.T) {
 	s := &stream{faults: io.Discard, end: '\n', out: io.Discard, cfg: Config{SetBytes: func(uint64) {}}}
 	var err error
-	if s.canon, err = canon.New(canon.Options{}); err != nil {
+	if _, err = s.setKey(Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if s.seen, err = (Settings{URLs: 100_000, FPR: 1e-6}).newSeen(); err != nil {
+	if s.seen, err = (Settings{URLs: 100_000, FPR: 1e-6}).newSeen(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	in := []byte(urls(1000))

@@ -3,6 +3,7 @@ package human
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -44,6 +45,24 @@ func TestParseBytes(t *testing.T) {
 		}
 	}
 	refuse(t, func() pflag.Value { return new(Bytes) }, "", "0", "-1MiB", "1 in 3", "1e30", "1000PiB", "MiB", "NaN")
+}
+
+func TestParsePeriod(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"24h": 24 * time.Hour, "30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "2d1ms": 48*time.Hour + time.Millisecond,
+	} {
+		var p Period
+		if err := p.Set(in); err != nil || time.Duration(p) != want {
+			t.Errorf("Set(%q): %v, %v, want %v", in, time.Duration(p), err, want)
+		}
+	}
+	for in, want := range map[string]string{"24h": "24h", "720h": "30d", "90s": "1m30s", "60m": "1h", "49h": "2d1h"} {
+		var p Period
+		if err := p.Set(in); err != nil || p.String() != want {
+			t.Errorf("Set(%q): %q, %v, want %q", in, p.String(), err, want)
+		}
+	}
+	refuse(t, func() pflag.Value { return new(Period) }, "", "0", "0d", "-1d", "-1h", "5", "1.5d", "d", "1e9d", "106751d24h", "1d-1h")
 }
 
 func TestParseSwitch(t *testing.T) {
@@ -88,6 +107,7 @@ func FuzzValues(f *testing.F) {
 			func() pflag.Value { return new(Count) },
 			func() pflag.Value { return new(Rate) },
 			func() pflag.Value { return new(Bytes) },
+			func() pflag.Value { return new(Period) },
 			func() pflag.Value { return new(Switch) },
 		} {
 			v, again := fresh(), fresh()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,17 @@ type dedupFlags struct {
 	config dedup.Config // complete after check
 	urls   human.Count
 	fpr    human.Rate
+	key    string
+	window human.Period
 	form   crawl.Settings // only those of formNames
 	print  string
 
 	given func(flag string) bool
 }
 
-// Values of --print.
+// Values of --key and --print.
 const (
+	keyURL         = "url" // value of --key; dedup.KeyURL in settings
 	printInput     = "input"
 	printCanonical = "canonical"
 )
@@ -46,11 +50,14 @@ func newDedup() *cobra.Command {
 	o := &dedupFlags{urls: 10_000_000, fpr: 1e-6}
 	command := &cobra.Command{
 		Use:   "dedup",
-		Short: "Print the URLs of a stream that were not seen before",
+		Short: "Print the URLs of a stream, or other lines, that were not seen before",
 		Long: `crawler dedup reads URLs, one a line, and prints those whose canonical form it
 has not seen before: in order, and at once, so that it can stand in a pipe that
 stays open. A Bloom filter remembers them in a few bytes each; it takes a new URL
 for a known one with a probability of at most --fpr. With --exact it never does.
+
+With --key lines are notifications, orders or other things with an id. With
+--window an id is forgotten some time after its line was printed.
 
 With --dir what was printed stays known to later runs, whatever ends this one.
 Of URLs that were being printed at the moment of a kill some are printed twice;
@@ -58,6 +65,7 @@ none is lost.`,
 		Example: `  crawler dedup < urls.txt > new.txt
   tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
   crawler dedup --exact --print canonical < urls.txt
+  crawler dedup --key json:id --window 24h --exact --dir orders.dedup < orders.jsonl
   cut -d ' ' -f 7 access.log | crawler dedup --base https://example.org/ --print canonical`,
 		// Args also checks the flags, because an error of Args counts as a fault of the
 		// command line, like an unknown flag.
@@ -84,6 +92,8 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.config.Dir, "dir", "", "keep what was printed in `DIR`, for the next run")
 	f.Var(&o.urls, "urls", "URLs that the filter is sized for; it grows beyond (fixed with --dir)")
 	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
+	f.StringVar(&o.key, "key", keyURL, "what identifies a line: `url|raw|json:FIELD|sha256` (fixed with --dir)")
+	f.Var(&o.window, "window", "forget a line some `TIME` after it was printed, such as 24h or 30d; --urls are then the new ones of that time (default never; fixed with --dir)")
 	f.BoolVar(&o.config.Exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
 	o.form = crawl.DefaultSettings()
 	addRows(f, &o.form, formNames...)
@@ -102,6 +112,13 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 	f.BoolVarP(&o.config.Null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
 	restrict.Within(f, "urls", &o.urls, 1, maxKeys, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
 	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	restrict.Check(f, "key", func(text string) error {
+		if text == keyURL {
+			return nil
+		}
+		return dedup.CheckLineKey(text)
+	})
+	restrict.Within(f, "window", &o.window, human.Period(time.Minute), human.Period(forever), "a time of 1m or more, such as 24h or 30d")
 	restrict.Flag(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
 }
 
@@ -110,6 +127,10 @@ func (o *dedupFlags) addTo(f *pflag.FlagSet) {
 func (o *dedupFlags) check() error {
 	var errs []error
 	cfg := &o.config
+	if o.key != keyURL {
+		cfg.LineKey = o.key
+	}
+	cfg.Window = human.Seconds(o.window)
 	cfg.Canon, cfg.Canonical, cfg.SetBytes = formOptions(&o.form), o.print == printCanonical, limitMemory
 	if !cfg.Exact {
 		cfg.URLs, cfg.FPR = uint64(o.urls), float64(o.fpr)
@@ -127,7 +148,19 @@ func (o *dedupFlags) check() error {
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	if cfg.Form = c.Form(); known && cfg.Settings != stored {
+	if cfg.LineKey == dedup.KeyURL {
+		cfg.Form = c.Form()
+	} else if o.given("base") || o.given("print") && cfg.Canonical || slices.ContainsFunc(formNames, o.given) {
+		errs = append(errs, fmt.Errorf("--base, --print canonical, %s are for URLs, not for --key %s", "--"+strings.Join(formNames, ", --"), cfg.LineKey))
+	}
+	if cfg.Window > 0 && !cfg.Exact && cfg.FPR < dedup.MinWindowFPR {
+		errs = append(errs, fmt.Errorf("--fpr is %g, want %g or more with --window", cfg.FPR, dedup.MinWindowFPR))
+		return errors.Join(errs...)
+	}
+	if !known {
+		cfg.Settings = cfg.WithGenerations()
+	}
+	if known && cfg.Settings != stored {
 		errs = append(errs, otherSettings(cfg.Dir, stored, cfg.Settings))
 	}
 	return errors.Join(errs...)
@@ -139,6 +172,15 @@ func (o *dedupFlags) adopt(stored dedup.Settings, options canon.Options) {
 	cfg := &o.config
 	if !slices.ContainsFunc(formNames, o.given) {
 		cfg.Canon = options
+	}
+	if !o.given("key") {
+		cfg.LineKey = stored.LineKey
+	}
+	if !o.given("window") {
+		cfg.Window = stored.Window
+	}
+	if cfg.Window == stored.Window {
+		cfg.Generations = stored.Generations
 	}
 	if cfg.Exact {
 		return
@@ -168,7 +210,12 @@ func otherSettings(dir string, stored, given dedup.Settings) error {
 		note("--urls", stored.URLs, given.URLs)
 		note("--fpr", stored.FPR, given.FPR)
 	}
-	note("the canonical form", stored.Form, given.Form)
+	key := func(s dedup.Settings) string { return cmp.Or(s.LineKey, keyURL) }
+	note("--key", key(stored), key(given))
+	note("--window", time.Duration(stored.Window), time.Duration(given.Window))
+	if key(stored) == key(given) {
+		note("the canonical form", stored.Form, given.Form)
+	}
 	return fmt.Errorf("%s was created with other settings, which are fixed:%s\nleave them out, or begin another --dir", dir, &faults)
 }
 
@@ -183,6 +230,9 @@ func runDedup(ctx context.Context, cfg dedup.Config, input io.Reader, out, repor
 		hint := ""
 		if cfg.Base == "" {
 			hint = "; if they are paths, name the site with --base URL"
+		}
+		if cfg.LineKey != dedup.KeyURL {
+			return &exitError{exitFailed, fmt.Errorf("no line has the key %s", cfg.LineKey)}
 		}
 		return &exitError{exitFailed, fmt.Errorf("no line is a URL%s", hint)}
 	}
@@ -215,9 +265,23 @@ func printDedup(w io.Writer, settings dedup.Settings, r *dedup.Result, took time
 	if r.Empty > 0 {
 		fmt.Fprintf(w, ", %s empty", human.Commas(r.Empty))
 	}
-	fmt.Fprintf(w, "\n%s known, in %s", human.Plural(r.Keys, "URL"), human.IBytes(r.Bytes))
+	thing := "URL"
+	if settings.LineKey != dedup.KeyURL {
+		thing = "key"
+	}
+	fmt.Fprintf(w, "\n%s known, in %s", human.Plural(r.Keys, thing), human.IBytes(r.Bytes))
+	if settings.Window > 0 {
+		window := human.Period(settings.Window)
+		kept := human.Period(sizing.Window{Generations: settings.Generations}.Kept(time.Duration(window)))
+		fmt.Fprintf(w, ", forgotten after %s to %s", &window, &kept)
+	}
 	if settings.Exact {
 		fmt.Fprintln(w, ", exactly")
+		return
+	}
+	if settings.Window > 0 {
+		fmt.Fprintf(w, " made for %s of one window; at most about %s new ones of this run were taken for known ones\n",
+			human.Commas(settings.URLs), human.Few(float64(r.New)*settings.FPR))
 		return
 	}
 	chain := sizing.Chain{Keys: settings.URLs, FPR: settings.FPR, Growth: true}

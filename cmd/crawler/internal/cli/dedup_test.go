@@ -198,7 +198,7 @@ func TestDedupForeignDirectoryIsRefused(t *testing.T) {
 	dedupFault(t, exitFailed, []string{"--dir", dir}, "has crawl.json but no dedup.json")
 	dir = t.TempDir()
 	for text, want := range map[string]string{
-		`{"format": 2}`: "format 2", `{`: "unexpected end", `{"format": 1, "id": "xx"}`: "32 hex digits",
+		`{"format": 1}`: "format 1", `{`: "unexpected end", `{"format": 2, "id": "xx"}`: "32 hex digits",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "dedup.json"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,8 @@ type options struct {
 	workers     int
 	concurrency int
 
-	json bool
+	window human.Period
+	json   bool
 }
 
 // Values that are assumed for flags that are not given.
@@ -108,6 +109,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 		1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
 	restrict.Number(f, &o.workers, "workers", 1, "workers of the crawl", 1, math.MaxInt, count)
 	restrict.Number(f, &o.concurrency, "concurrency", 64, "hosts that one worker works on at once", 1, math.MaxInt, count)
+	f.Var(&o.window, "window", "also size filters that forget a key some `TIME` after it was added, such as 24h or 30d; --urls come in that time")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
@@ -194,14 +196,21 @@ func explain(e *sizing.ImpossibleError) string {
 // report is the output of the command. --json prints it in this form.
 type report struct {
 	sizing.Report
-	Reserve string `json:"bf_reserve"`
+	Reserve string        `json:"bf_reserve"`
+	Window  *windowReport `json:"window,omitempty"` // with --window
 
 	plan sizing.Plan
 }
 
 // run prints the report.
 func run(out io.Writer, o options, plan sizing.Plan) error {
-	r := report{plan.Report(), fmt.Sprintf("BF.RESERVE crawl:seen %.4g %d NONSCALING", plan.FPR, plan.Filter.Keys), plan}
+	r := report{
+		Report: plan.Report(), plan: plan,
+		Reserve: fmt.Sprintf("BF.RESERVE crawl:seen %.4g %d NONSCALING", plan.FPR, plan.Filter.Keys),
+	}
+	if o.window > 0 {
+		r.Window = newWindowReport(plan, time.Duration(o.window))
+	}
 	if o.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")

@@ -212,3 +212,21 @@ func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 		}
 	}
 }
+
+// TestWindow: with --window the command compares numbers of generations, and recommends one.
+func TestWindow(t *testing.T) {
+	r := reportOf(t, "--urls", "1M", "--fpr", "1e-6", "--window", "30d")
+	if r.Window == nil || r.Window.Recommended != sizing.RecommendedGenerations(1e-6) || len(r.Window.Layouts) != 5 {
+		t.Fatalf("the report of the window is %+v", r.Window)
+	}
+	for _, row := range r.Window.Layouts {
+		want := sizing.SizeWindow(sizing.Window{Keys: 1_000_000, FPR: 1e-6, Generations: row.Generations}, sizing.DefaultShards)
+		kept := 30 * 24 * time.Hour * time.Duration(row.Generations+1) / time.Duration(row.Generations)
+		if row.WindowLayout != want || time.Duration(row.Kept).Round(time.Second) != kept.Round(time.Second) {
+			t.Errorf("%+v, want %+v, kept for %v", row, want, kept)
+		}
+	}
+	if r := reportOf(t, "--urls", "1M"); r.Window != nil {
+		t.Errorf("without --window the report has %+v", r.Window)
+	}
+}

@@ -14,7 +14,7 @@ import (
 func (r report) text() string {
 	var b strings.Builder
 	for _, section := range []func(*strings.Builder){
-		r.writeFilter, r.writeFills, r.writeMemory, r.writeRedis, r.writeQueue, r.writeStores, r.writeTime,
+		r.writeFilter, r.writeFills, r.writeMemory, r.writeWindow, r.writeRedis, r.writeQueue, r.writeStores, r.writeTime,
 	} {
 		before := b.Len()
 		section(&b)
