@@ -70,9 +70,10 @@ race: build ## the tests of packages that start goroutines, under the race detec
 	go test -p 3 -parallel 4 $(RACE) -timeout 25m -vet=off -short $$(tools/packages.sh race)
 
 # Tests of rates and memory run without the detector, which slows them down and cannot
-# find their faults. In the run above these packages skip such tests. Of bench/proofs, six
-# tests run here, small: the ways in which a crawl is kept, and README. make proof runs all.
-PROOFS := ^Test(Killed|WholeWeb|SharedKilled|PostgresWorkersKilled|InboxKilled|ReadmeWorkers)$$
+# find their faults. In the run above these packages skip such tests. Of bench/proofs, seven
+# tests run here, small: the ways in which a crawl is kept or served, and README. make proof
+# runs all.
+PROOFS := ^Test(Killed|WholeWeb|SharedKilled|PostgresWorkersKilled|InboxKilled|ReadmeWorkers|Served)$$
 
 .PHONY: plain
 plain: build ## all other tests

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/events"
@@ -44,4 +45,23 @@ func ProblemKinds() map[string]int {
 		all[name] = kind.status
 	}
 	return all
+}
+
+// StoreAfterLease returns the error of a ledger that writes after another one has begun a new term.
+func StoreAfterLease(t *testing.T, cfg Config) error {
+	cfg, err := cfg.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := openShared(t.Context(), &cfg, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = first.close() })
+	second, err := openShared(t.Context(), &cfg, "first") // the same Server, started again
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = second.close() })
+	return errors.Join(second.putCard(t.Context(), "a", []byte("{}")), first.putCard(t.Context(), "a", []byte("{}")))
 }

@@ -151,9 +151,15 @@ func TestOneServerForRedis(t *testing.T) {
 		t.Errorf("a second Server with the same root: %v", err)
 	}
 	serve.TakeLease(t, cfg) // as the next Server does after a crash
-	s.ask("POST", "/v1/crawls/web/seeds", "k", `{"seeds":["http://a.test/"]}`).want(t, 503)
-	s.ask("POST", "/v1/crawls/web/uploads", "k", "http://a.test/").want(t, 503)
-	s.ask("POST", "/v1/crawls", "k", `{"name":"new"}`).want(t, 503)
+	for path, body := range map[string]string{"/web/seeds": `{"seeds":["http://a.test/"]}`, "/web/uploads": "http://a.test/", "": `{"name":"new"}`} {
+		if r, err := s.send("POST", "/v1/crawls"+path, "k", strings.NewReader(body)); err == nil && r.status != 503 { // or it has ended
+			t.Errorf("%s after the lease was lost: %d %s", path, r.status, r.body)
+		}
+	}
+	s.lost()
+	if listed, _, err := crawl.List(t.Context(), *cfg.Redis); err != nil || len(listed) != 1 || listed[0].Queued != 0 {
+		t.Errorf("after that, Redis has %+v, %v", listed, err)
+	}
 }
 
 // TestSharedHosts: the status of a crawl names hosts from which another crawl fetches, too.
@@ -169,5 +175,13 @@ func TestSharedHosts(t *testing.T) {
 		if h := got.SharedHosts; len(h) != 1 || h[0].Host != "both.test" || len(h[0].Crawls) != 1 || h[0].Crawls[0] != other {
 			t.Errorf("crawl %s shares %+v", name, h)
 		}
+	}
+}
+
+// TestStoreChecksTerm: a write of a Server fails if another term has begun, even if the Server has not noticed it.
+func TestStoreChecksTerm(t *testing.T) {
+	t.Parallel()
+	if err := serve.StoreAfterLease(t, redisConfig(t, nil)); !errors.Is(err, serve.ErrLeaseLost) {
+		t.Errorf("a write in an old term: %v, want ErrLeaseLost", err)
 	}
 }

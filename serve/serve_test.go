@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -46,6 +47,7 @@ type service struct {
 	url  string
 	root string
 	end  func() // ends the Server and waits
+	lost func() // waits until the Server has ended because another one has taken its lease
 	auth string
 }
 
@@ -78,7 +80,14 @@ func start(t *testing.T, cfg serve.Config) *service {
 		}
 	}
 	t.Cleanup(end)
-	return &service{t: t, url: "http://" + listener.Addr().String(), root: cfg.Root, end: end}
+	lost := func() {
+		ended = true
+		if err := errors.Join(<-ran, server.Close()); !errors.Is(err, serve.ErrLeaseLost) {
+			t.Errorf("the Server ended with %v, want ErrLeaseLost", err)
+		}
+		cancel()
+	}
+	return &service{t: t, url: "http://" + listener.Addr().String(), root: cfg.Root, end: end, lost: lost}
 }
 
 // reply is an answer of a service.

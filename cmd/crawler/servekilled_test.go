@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
 // served is a process of `crawler serve`.
@@ -28,7 +31,7 @@ type served struct {
 func serveCrawls(t *testing.T, root string, flags ...string) *served {
 	t.Helper()
 	args := append([]string{"serve", "--root", root, "--listen", "127.0.0.1:0", "--set", "urls=10k", "--set", "allow-private=true",
-		"--set", "allow-port=1", "--set", "delay=0s", "--set", "retries=0", "--set", "backoff=1ms"}, flags...)
+		"--set", "delay=0s", "--set", "retries=0", "--set", "backoff=1ms"}, flags...)
 	cmd := exec.Command("crawler", args...)
 	said, err := cmd.StderrPipe()
 	if err == nil {
@@ -105,11 +108,42 @@ type crawlState struct {
 // without a crash, each change has one effect, and a further repeat is a replay.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
+	t.Run("dir", func(t *testing.T) {
+		t.Parallel()
+		serveWhileKilled(t, "", "requeued,serve retried", "serve seeds added,idempotency answer")
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		url := servers.Redis(t, servers.RedisOptions{AppendOnly: true}).URL()
+		serveWhileKilled(t, url, "chunk begun,chunk answered,serve retried", "chunk begun,offered,chunk answered,serve seeds added,idempotency answer")
+	})
+}
+
+// serveWhileKilled serves crawls in a directory, or in a Redis if its URL is given. The points are those of a retry and of seeds.
+func serveWhileKilled(t *testing.T, redis, retryPoints, seedPoints string) {
 	root := filepath.Join(t.TempDir(), "crawls")
-	s := serveCrawls(t, root)
+	var place []string
+	if redis != "" {
+		place = []string{"--redis", redis}
+	}
+	at := func(name string) []string {
+		if redis != "" {
+			return append([]string{"--name", name}, place...)
+		}
+		return []string{"--dir", filepath.Join(root, name+".crawl")}
+	}
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	s := serveCrawls(t, root, place...)
 	s.must("POST", "/v1/crawls", "base", `{"name":"base","run":false}`)
 	s.must("POST", "/v1/crawls", "fail", `{"name":"fail"}`)
-	s.must("POST", "/v1/crawls/fail/seeds", "fail", `{"seeds":["http://127.0.0.1:1/"]}`)
+	s.must("POST", "/v1/crawls/fail/seeds", "fail", `{"seeds":["`+closed.URL+`/"]}`)
+	if redis != "" {
+		worker := append([]string{"crawl", "--allow-private", "--dir", filepath.Join(t.TempDir(), "worker")}, at("fail")...)
+		if out, err := exec.Command("crawler", worker...).CombinedOutput(); err != nil {
+			t.Logf("worker: %v\n%s", err, out)
+		}
+	}
 	var state crawlState
 	for end := time.Now().Add(time.Minute); state.Status.Stats.Failed != 1; time.Sleep(50 * time.Millisecond) {
 		if s.must("GET", "/v1/crawls/fail", "", "", &state); time.Now().After(end) {
@@ -137,12 +171,12 @@ func TestServeKilled(t *testing.T) {
 		versions           int
 	}{
 		{"serve create intent,serve create opened,idempotency effect,idempotency committed", "POST", "/v1/crawls", `{"name":"%s","run":false,"settings":["max-pages=5"]}`, `^\{"name":"%s",.*"max-pages=5"`, 0, 0},
-		{"serve seeds added,idempotency answer", "POST", "/v1/crawls/base/seeds", `{"seeds":["http://%s.test/","x:y","http://%[1]s.test/#2"]}`, `"added":1,"seen":1,"refused":1`, 1, 0},
+		{seedPoints, "POST", "/v1/crawls/base/seeds", `{"seeds":["http://%s.test/","x:y","http://%[1]s.test/#2"]}`, `"added":1,"seen":1,"refused":1`, 1, 0},
 		{"serve chunk added,serve chunk stored,serve upload done", "POST", "/v1/crawls/base/uploads", "http://%s.up.test/\n" + strings.ReplaceAll(lines.String(), "http://", "http://%[1]s."), `"added":2501,"seen":0,"refused":0,"lines":2501`, 2501, 0},
 		{"serve policy changed", "PATCH", "/v1/crawls/base/settings", `{"settings":["exclude+=/%s/"],"why":"killed"}`, `^\{"version":.*\]\}\}\s*$`, 0, 1},
 		{"serve policy changed", "POST", "/v1/crawls/base/drops", `{"rule":"host=%s.drop.test"}`, `^\{"version":.*\]\}\}\s*$`, 0, 1},
 		{"idempotency effect", "POST", "/v1/crawls/base/pause", ``, `"paused":true`, 0, 0},
-		{"requeued,serve retried", "POST", "/v1/crawls/fail/retries", `{}`, `"urls":`, 0, 0},
+		{retryPoints, "POST", "/v1/crawls/fail/retries", `{}`, `"urls":`, 0, 0},
 		{"serve delete intent,serve delete removed,idempotency effect", "DELETE", "/v1/crawls/%s", ``, `^$`, 0, 0},
 	} {
 		for j, point := range strings.Split(c.points, ",") {
@@ -154,18 +188,18 @@ func TestServeKilled(t *testing.T) {
 				return fmt.Sprintf(text, name)
 			}
 			if c.method == "DELETE" {
-				s = serveCrawls(t, root)
+				s = serveCrawls(t, root, place...)
 				s.must("POST", "/v1/crawls", name+"-made", `{"name":"`+name+`"}`)
 				s.stop()
 			}
-			dying := serveCrawls(t, root, "--crash-at", point+":1")
+			dying := serveCrawls(t, root, append([]string{"--crash-at", point + ":1"}, place...)...)
 			if status, text, _, err := dying.request(c.method, fill(c.path), name, fill(c.body)); err == nil {
 				t.Fatalf("%s %s: %d %s, although the process ends at %q", c.method, c.path, status, text, point)
 			}
 			if err := dying.cmd.Wait(); err == nil || dying.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("at %q the process ended with %v, want SIGKILL", point, err)
 			}
-			s = serveCrawls(t, root)
+			s = serveCrawls(t, root, place...)
 			text, _ := s.must(c.method, fill(c.path), name, fill(c.body))
 			if !regexp.MustCompile(fill(c.answer)).MatchString(text) {
 				t.Errorf("%s %s after a crash at %q: %s, want %s", c.method, fill(c.path), point, text, fill(c.answer))
@@ -184,7 +218,7 @@ func TestServeKilled(t *testing.T) {
 			s.stop()
 		}
 	}
-	s = serveCrawls(t, root)
+	s = serveCrawls(t, root, place...)
 	var list struct{ Crawls []struct{ Name string } }
 	if s.must("GET", "/v1/crawls", "", "", &list); len(list.Crawls) != 2+4 {
 		t.Errorf("crawls: %+v", list)
@@ -194,7 +228,7 @@ func TestServeKilled(t *testing.T) {
 	}
 	s.stop()
 	for _, name := range []string{"base", "fail", "c0-0"} {
-		if out, err := exec.Command("crawler", "status", "--audit", "--dir", filepath.Join(root, name+".crawl")).CombinedOutput(); err != nil {
+		if out, err := exec.Command("crawler", append([]string{"status", "--audit"}, at(name)...)...).CombinedOutput(); err != nil {
 			t.Errorf("audit of %s: %v\n%s", name, err, out)
 		}
 	}
