@@ -98,13 +98,7 @@ func (ses *session) eachHost(ctx context.Context, query HostQuery, all *report.H
 		waiting += min(state.Queued+state.Leased, 1)
 		return visit(state)
 	}
-	err = ses.engine.Hosts(ctx, frontier.HostQuery{First: query.Sample}, func(state frontier.HostState) bool {
-		if one.Oldest { // this query does not read it
-			names = append(names, state.Host)
-			return ctx.Err() == nil
-		}
-		return once(state)
-	})
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{First: query.Sample, Oldest: one.Oldest}, once)
 	for i := 0; i < len(names) && err == nil; i++ {
 		if one.Host = names[i]; !seen[one.Host] {
 			err = ses.engine.Hosts(ctx, one, once)

@@ -193,7 +193,7 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 	}
 	defer v.Close()
 	if query.First > 0 {
-		return v.firstHosts(ctx, query.First, visit)
+		return v.firstHosts(ctx, query.First, query.Oldest, visit)
 	}
 	lower, upper := table(tableHost)
 	if query.Host != "" {
@@ -234,7 +234,7 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 }
 
 // firstHosts visits leased hosts, and then the others in the order in which they are due.
-func (v *view) firstHosts(ctx context.Context, most int, visit func(frontier.HostState) bool) error {
+func (v *view) firstHosts(ctx context.Context, most int, oldest bool, visit func(frontier.HostState) bool) error {
 	left := most
 	see := func(key string) (bool, error) {
 		h := host{key: key}
@@ -248,6 +248,9 @@ func (v *view) firstHosts(ctx context.Context, most int, visit func(frontier.Hos
 		state, err := v.stateOf(&h)
 		if err == nil {
 			state.Blob, err = getRow(v, blobKey(key))
+		}
+		if err == nil && oldest {
+			err = v.addOldest(&state, &h)
 		}
 		if err != nil || state.Queued+state.Leased == 0 {
 			return true, err

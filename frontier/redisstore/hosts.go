@@ -34,7 +34,7 @@ func (s *Store) Hosts(ctx context.Context, query frontier.HostQuery, visit func(
 		look.workers[strconv.Itoa(w.Number)] = w
 	}
 	if query.First > 0 {
-		return look.first(ctx, query.First, visit)
+		return look.first(ctx, query.First, query.Oldest, visit)
 	}
 	parts := s.parts
 	if query.Host != "" {
@@ -86,7 +86,7 @@ func (l *hostLook) partition(ctx context.Context, p *partition, query frontier.H
 }
 
 // first visits leased hosts, and then the others in the order in which they are due.
-func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.HostState) bool) error {
+func (l *hostLook) first(ctx context.Context, most int, oldest bool, visit func(frontier.HostState) bool) error {
 	each := int64(4*most/len(l.parts) + 15) // of a partition
 	places, full, err := l.placesOf(ctx, each)
 	if err == nil && full && len(places) < most { // most hosts are in few partitions, as those of a domain are
@@ -107,7 +107,7 @@ func (l *hostLook) first(ctx context.Context, most int, visit func(frontier.Host
 			hosts[at.part] = append(hosts[at.part], text(at.Member))
 		}
 		for p, names := range hosts {
-			states, err := l.states(ctx, p, names, true, false)
+			states, err := l.states(ctx, p, names, true, oldest)
 			if err != nil {
 				return err
 			}

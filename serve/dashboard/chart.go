@@ -118,15 +118,15 @@ func rounded(rate float64) *float64 {
 // chartPart returns the charts of the life of a crawl. The script draws them; without it, the first one is a plain line.
 func chartPart(v *view) part {
 	t := v.board.Report.Timeline
-	if t == nil || len(t.Moments) < 3 {
-		return part{id: "life", title: "Over its life", wide: true, body: h.P(h.Class("note"), g.Text("The crawl has not run for long enough."))}
+	words := h.P(h.Class("note"), g.Text("The crawl has not run for long enough. The history is kept with the crawl."))
+	if t != nil && len(t.Moments) > 2 {
+		words = h.P(h.Class("note"), g.Text("From "), when(t.Moments[0].Time), g.Text(" to "), when(t.Moments[len(t.Moments)-1].Time),
+			g.Text(", a point each "+span(time.Duration(t.Every))+" at most. The history is kept with the crawl."))
 	}
-	first, last := t.Moments[0].Time, t.Moments[len(t.Moments)-1].Time
 	body := h.Div(h.Class("charts"), h.Data("timeline", v.at("/timeline")),
 		h.Figure(h.Data("chart", "pages"), h.FigCaption(g.Text("Pages per second")), pagesLine(t)),
 		h.Figure(h.Data("chart", "bytes"), h.FigCaption(g.Text("Bytes per second"))),
 		h.Figure(h.Data("chart", "urls"), h.FigCaption(g.Text("URLs: finished, and waiting"))),
-		h.P(h.Class("note"), g.Text("From "), when(first), g.Text(" to "), when(last),
-			g.Text(", a point each "+span(time.Duration(t.Every))+" at most. The history is kept with the crawl.")))
+		words)
 	return part{id: "life", title: "Over its life", wide: true, body: body, command: v.command("report")}
 }

@@ -88,6 +88,7 @@
     fetch(box.dataset.timeline).then(answer => answer.ok ? answer.json() : {}).then(draw, () => {});
   };
   load();
+  setInterval(() => { if (!Object.keys(charts).length) load(); }, 2000);
   setInterval(load, 10000);
   addEventListener("resize", () => { for (const chart of Object.values(charts)) chart.setSize({ width: chart.root.parentNode.clientWidth, height: 180 }); });
 })();

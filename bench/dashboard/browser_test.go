@@ -1,0 +1,259 @@
+package dashboard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/bloomfrontier/crawler/internal/testkit/npm"
+	"github.com/bloomfrontier/crawler/internal/testkit/servers"
+)
+
+// tab is a tab of a browser. It collects what the browser complains about.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// open starts a browser.
+func open(t *testing.T) *tab {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	switch {
+	case err == nil:
+	case os.Getenv("CRAWLER_TEST_SERVERS") == "require":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	allocator, endBrowser := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, endTab := chromedp.NewContext(allocator)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	b := &tab{t: t, ctx: ctx}
+	t.Cleanup(func() { cancel(); endTab(); endBrowser() })
+	chromedp.ListenTarget(ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *log.EventEntryAdded: // also reports of the Content-Security-Policy
+			if e.Entry.Level != log.LevelVerbose { // advice
+				b.complaints = append(b.complaints, e.Entry.Text+" "+e.Entry.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			b.complaints = append(b.complaints, e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			b.complaints = append(b.complaints, fmt.Sprint("console: ", e.Type))
+		}
+	})
+	b.do(log.Enable(), page.Enable())
+	return b
+}
+
+func (b *tab) do(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// text returns the text of the first element that a selector matches.
+func (b *tab) text(selector string) (text string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector), &text))
+	return text
+}
+
+// await waits until the text of an element fulfils a condition, and returns the time that took.
+func (b *tab) await(selector string, most time.Duration, fulfilled func(string) bool) time.Duration {
+	b.t.Helper()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		text := b.text(selector)
+		if fulfilled(text) {
+			return time.Since(begun)
+		}
+		if time.Since(begun) > most {
+			b.t.Fatalf("after %v, %s is still %q", most, selector, text)
+		}
+	}
+}
+
+// press clicks on the first element that an XPath selects. The page may replace the element at any moment.
+func (b *tab) press(xpath string) chromedp.Action {
+	return chromedp.Poll(fmt.Sprintf(`(() => {
+		const found = document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue;
+		if (!found) return false;
+		setTimeout(() => found.click());
+		return true;
+	})()`, xpath), nil, chromedp.WithPollingTimeout(10*time.Second))
+}
+
+func has(part string) func(string) bool {
+	return func(text string) bool { return strings.Contains(text, part) }
+}
+
+// quiet fails the test if the browser has complained.
+func (b *tab) quiet(where string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, complaint := range b.complaints {
+		b.t.Errorf("%s: %s", where, complaint)
+	}
+	b.complaints = nil
+}
+
+// pages are the pages of a crawl, by the names of their screenshots.
+var pages = [][2]string{
+	{"home", "/"}, {"overview", "/crawls/web"}, {"hosts", "/crawls/web/hosts"}, {"oldest", "/crawls/web/hosts?view=oldest"},
+	{"trouble", "/crawls/web/hosts?view=trouble"}, {"host", "/crawls/web/hosts?host=h1.test"}, {"errors", "/crawls/web/errors"},
+	{"filter", "/crawls/web/filter"}, {"workers", "/crawls/web/workers"}, {"relays", "/crawls/web/relays"}, {"pages", "/crawls/web/pages"},
+	{"explain", "/crawls/web/explain?url=http://h1.test/"}, {"settings", "/crawls/web/settings"},
+	{"field", "/crawls/web/act?do=set&name=delay"}, {"preview", "/crawls/web/act?do=drop-host&host=h1.test"},
+}
+
+// TestPages: every page of a crawl of 10,000 hosts is without complaints of the browser, scrolls in one direction only at
+// the width of a phone, and axe finds nothing serious, in light and dark. Screenshots in three widths are artifacts of the test.
+func TestPages(t *testing.T) {
+	b := open(t)
+	base, _ := crawl(t)
+	axe, err := os.ReadFile(filepath.Join(npm.Install(t, "testdata/axe"), "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(base + "/crawls/web/pages"))
+	b.await("#recent", 30*time.Second, has(markup))
+	for _, p := range pages {
+		for _, width := range []int64{1280, 800, 360} {
+			b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"))
+			var over float64
+			var picture []byte
+			b.do(chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &over), chromedp.FullScreenshot(&picture, 100))
+			if over > 0 {
+				t.Errorf("%s is %g pixels wider than a screen of %d", p[1], over, width)
+			}
+			if err := os.WriteFile(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%d.png", p[0], width)), picture, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			var found string
+			b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+				chromedp.Evaluate(string(axe)+";0", nil),
+				chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations
+					.filter(v => v.impact === "serious" || v.impact === "critical").map(v => [v.id, v.nodes.map(n => n.html)])))`,
+					&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+			var faults [][]any
+			if err := json.Unmarshal([]byte(found), &faults); err != nil || len(faults) > 0 {
+				t.Errorf("%s, %s: axe found %v %s", p[1], scheme, err, found)
+			}
+		}
+		b.quiet(p[1])
+	}
+}
+
+// TestUse: a person sees the crawl move, pauses it, changes the delay of a host after a look at the effect, and asks why a
+// URL was crawled.
+func TestUse(t *testing.T) {
+	b := open(t)
+	base, requests := crawl(t)
+	b.do(chromedp.Navigate(base + "/"))
+	b.await("#crawls", 10*time.Second, has("web"))
+	b.do(b.press(`//*[@id="crawls"]//a`), chromedp.WaitReady("#now", chromedp.ByQuery))
+	b.await("#stream", 10*time.Second, has("live"))
+	var took time.Duration
+	for range 3 { // it is read each second; other programs can make this machine slow
+		was := b.text("#now")
+		if took = b.await("#now", 20*time.Second, func(text string) bool { return text != was }); took <= 2*time.Second {
+			break
+		}
+	}
+	if took > 2*time.Second {
+		t.Errorf("the page changed after %v, want 2s at most", took)
+	}
+	b.await(".charts canvas", 10*time.Second, func(string) bool {
+		var n int
+		b.do(chromedp.Evaluate(`document.querySelectorAll(".charts canvas").length`, &n))
+		return n == 3
+	})
+	b.do(chromedp.Navigate(base+"/crawls/web/pages"), chromedp.WaitReady("#recent", chromedp.ByQuery))
+	b.await("#recent", 10*time.Second, has(markup+" ?[31mred"))
+	var images int
+	if b.do(chromedp.Evaluate(`document.querySelectorAll("img").length`, &images)); images > 0 {
+		t.Errorf("the title of a page became %d images", images)
+	}
+
+	b.do(b.press(`//form[input[@value="pause"]]/button`))
+	b.await(".said", 10*time.Second, has("The crawl is paused."))
+	b.await("#head", 10*time.Second, has("Resume"))
+	for begun, n := time.Now(), int64(-1); requests.Load() != n; time.Sleep(time.Second) {
+		if n = requests.Load(); time.Since(begun) > 30*time.Second {
+			t.Fatal("the crawl was paused, but it still sends requests")
+		}
+	}
+
+	b.do(chromedp.Navigate(base+"/crawls/web/hosts?host=h1.test"), b.press(`//a[starts-with(., "Delay")]`),
+		chromedp.WaitReady("#value", chromedp.ByQuery), chromedp.SetValue("#value", "4s", chromedp.ByQuery),
+		chromedp.SetValue("#why", "the owner asked", chromedp.ByQuery), b.press(`//*[@id="act"]//button`))
+	b.await("#act", 10*time.Second, has("with one request each 4s. Now they take about"))
+	b.do(b.press(`//*[@id="act"]//button`))
+	b.await("main", 10*time.Second, has("The delay of h1.test was changed."))
+	b.await("#host", 10*time.Second, has("4s (set)"))
+	b.do(chromedp.Navigate(base + "/crawls/web/settings"))
+	b.await("#versions", 10*time.Second, has("the owner asked"))
+
+	b.do(chromedp.Navigate(base+"/crawls/web/explain"), chromedp.SendKeys("#url", "http://h1.test/"+kb.Enter), chromedp.WaitReady("#verdict", chromedp.ByQuery))
+	b.await("#verdict", 10*time.Second, has("http://h1.test/"))
+	b.quiet("the use of the pages")
+}
+
+// TestLogin: a person logs in with a token, and after the server has forgotten the login the page asks for it again.
+func TestLogin(t *testing.T) {
+	b := open(t)
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens.txt")
+	if err := os.WriteFile(tokens, []byte("ann read secret-of-the-reader\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := start(t, `serving .* on (http://127\.0\.0\.1:\d+)/`, "serve", "--root", filepath.Join(dir, "crawls"), "--listen", "127.0.0.1:0", "--tokens", tokens)
+	b.do(chromedp.Navigate(base+"/"), chromedp.SendKeys("#secret", "secret-of-the-reader"+kb.Enter), chromedp.WaitVisible("#crawls"))
+	b.await("#stream", 10*time.Second, has("live"))
+	b.do(chromedp.Evaluate(`document.cookie`, new(string)), b.press(`//button[starts-with(., "Log out")]`), chromedp.WaitVisible("#secret"))
+	b.do(chromedp.Navigate(base+"/"), chromedp.WaitVisible("#secret"))
+	b.quiet("the login")
+}
+
+// TestRedisAway: while Redis does not answer, the page says so, and it recovers.
+func TestRedisAway(t *testing.T) {
+	b := open(t)
+	redis := servers.Redis(t, servers.RedisOptions{})
+	base, _ := crawl(t, "--redis", redis.URL(), "--name", "web", "--dir", t.TempDir())
+	b.do(chromedp.Navigate(base + "/crawls/web"))
+	b.await("#stream", 20*time.Second, has("live"))
+	if err := redis.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	b.await("#head", 30*time.Second, has("Redis has not answered for"))
+	if err := redis.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	b.await("#head", 30*time.Second, func(text string) bool { return !strings.Contains(text, "has not answered") })
+	b.quiet("the pages of a crawl in Redis")
+}
