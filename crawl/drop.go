@@ -46,7 +46,7 @@ func (h *Handle) Drop(ctx context.Context, rule string) (Dropped, error) {
 		}
 		defer h.unlock()
 	}
-	ses, err := openStored(ctx, h.location, place, engine.ToCrawl)
+	ses, err := openStored(ctx, h.location, place, nil, engine.ToCrawl)
 	if err != nil {
 		return Dropped{}, err
 	}

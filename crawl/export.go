@@ -41,7 +41,7 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 	if err != nil {
 		return sums, err
 	}
-	ses, err := openStored(ctx, l, place, engine.ToLook)
+	ses, err := openStored(ctx, l, place, nil, engine.ToLook)
 	if err != nil {
 		return sums, err
 	}

@@ -22,6 +22,7 @@ import (
 type Handle struct {
 	location Location
 	place    engine.Place
+	network  *Settings // see Guard; nil permits every address
 	own      *session // the session of a Crawl; nil for a Handle from Attach
 
 	turn chan struct{} // holds an element while a call uses the session in kept, or has an embedded crawl open
@@ -47,6 +48,11 @@ func (h *Handle) lock(ctx context.Context) error {
 
 func (h *Handle) unlock() { <-h.turn }
 
+// Guard makes calls that open the crawl themselves refuse seeds whose addresses or ports the settings do not permit, as a run with them does:
+// AllowPrivate, AllowNet, AllowPorts, ConnectTo and DNS. Without Guard, they permit every address, because they do not know the
+// settings of the next run. Guard must be called before other methods.
+func (h *Handle) Guard(s Settings) { h.network = &s }
+
 // Location returns the location of the crawl.
 func (h *Handle) Location() Location { return h.location }
 
@@ -66,7 +72,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := openStored(ctx, h.location, h.place, engine.ToSteer)
+	ses, err := h.openStored(ctx, engine.ToSteer)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +242,7 @@ type StoppedWorkers struct {
 // StopWorkers asks all workers of a crawl in Redis to stop, as a signal does, and waits until they have
 // ended. It does not concern workers that join later. If ctx ends first, the workers stop nevertheless.
 func (h *Handle) StopWorkers(ctx context.Context) (stopped StoppedWorkers, err error) {
-	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
+	ses, err := h.openStored(ctx, engine.ToLook)
 	if err != nil {
 		return stopped, err
 	}
@@ -320,7 +326,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 		end, err := ask(ctx, h, verbPosition, nothing{})
 		return record.Reader{Dir: h.location.Dir, End: end}, none, err
 	}
-	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
+	ses, err := h.openStored(ctx, engine.ToLook)
 	if err != nil {
 		return nil, nil, err
 	}

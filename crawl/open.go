@@ -145,9 +145,15 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 	}
 }
 
+// openStored opens the crawl for a call of the Handle.
+func (h *Handle) openStored(ctx context.Context, purpose engine.Purpose) (*session, error) {
+	return openStored(ctx, h.location, h.place, h.network, purpose)
+}
+
 // openStored opens an existing crawl with its stored settings, without running it.
-// No request is made, so the settings of a run do not matter.
-func openStored(ctx context.Context, l Location, place engine.Place, purpose engine.Purpose) (*session, error) {
+// No request is made, so the settings of a run do not matter, except those in network that say which seeds are permitted; nil
+// permits every address.
+func openStored(ctx context.Context, l Location, place engine.Place, network *Settings, purpose engine.Purpose) (*session, error) {
 	stored, err := place.Stored(ctx)
 	if err != nil {
 		return nil, err
@@ -165,6 +171,10 @@ func openStored(ctx context.Context, l Location, place engine.Place, purpose eng
 	p.place, p.version = place, stored.Version
 	errs := slices.Concat(p.merge(own), p.parse())
 	p.Settings.Proxy, p.Settings.ProxyHTTP, p.Settings.CAFile, p.Settings.AllowPrivate = "", "tunnel", "", true // no request is made
+	if network != nil {
+		p.Settings.AllowPrivate, p.Settings.AllowNet, p.Settings.AllowPorts = network.AllowPrivate, network.AllowNet, network.AllowPorts
+		p.Settings.ConnectTo, p.Settings.DNS = network.ConnectTo, network.DNS
+	}
 	if purpose != engine.ToLook {
 		errs = append(errs, p.newClient())
 	}
@@ -218,7 +228,7 @@ func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt
 			return r, err
 		}
 	}
-	ses, err := openStored(ctx, l, place, purpose)
+	ses, err := openStored(ctx, l, place, nil, purpose)
 	if err != nil {
 		return r, err
 	}

@@ -55,7 +55,7 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 		list := func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }
 		return &Outboxes{list: list, release: release, at: h.location}, nil
 	}
-	ses, err := openStored(ctx, h.location, h.place, engine.ToLook)
+	ses, err := h.openStored(ctx, engine.ToLook)
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func askOnce[Q, A any](ctx context.Context, h *Handle, v verb[Q, A], question Q)
 	if v.Steers {
 		purpose = engine.ToSteer
 	}
-	ses, err := openStored(ctx, h.location, h.place, purpose)
+	ses, err := h.openStored(ctx, purpose)
 	if err != nil {
 		return answer, err
 	}

@@ -281,6 +281,7 @@ func (f *fleet) open(ctx context.Context, name string) (*member, *crawl.Handle, 
 		if m.handle, err = crawl.Attach(ctx, f.runner.at(name)); err != nil {
 			return nil, nil, err
 		}
+		m.handle.Guard(f.cfg.Settings)
 	}
 	return m, m.handle, nil
 }

@@ -89,6 +89,14 @@ func controlInRedis(t *testing.T, cfg serve.Config) {
 			t.Errorf("%d records, and the latest ones are\n%s", len(page.Records), latest.body)
 		}
 	}
+	to, count := receiver(t)
+	hook := s.ask("PUT", "/v1/crawls/shop/webhooks/main", "", `{"url":"`+to+`","secret":"`+webhookSecret+`"}`)
+	if cfg.Postgres == nil {
+		hook.problem(t, "records-elsewhere")
+	} else {
+		hook.want(t, 200)
+		awaitCount(t, 5, count)
+	}
 	s.ask("POST", "/v1/crawls/shop/drops", "d1", `{"rule":"host=other.test"}`).want(t, 200)
 	if got := s.ask("POST", "/v1/crawls/shop/retries", "r1", `{}`).want(t, 200); !strings.Contains(got.body, `"urls":1`) {
 		t.Errorf("retry: %s", got.body)
@@ -183,5 +191,72 @@ func TestStoreChecksTerm(t *testing.T) {
 	t.Parallel()
 	if err := serve.StoreAfterLease(t, redisConfig(t, nil)); !errors.Is(err, serve.ErrLeaseLost) {
 		t.Errorf("a write in an old term: %v, want ErrLeaseLost", err)
+	}
+}
+
+// TestRedisAway: while Redis is away, requests get 503 and have no effect, and the Server is not ready. Then repeats have their effect.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	cfg.Redis = &crawl.Redis{URL: server.URL()}
+	s := start(t, cfg)
+	s.create("web")
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	requests := []struct{ path, body string }{
+		{"/v1/crawls", `{"name":"other"}`}, {"/v1/crawls/web/seeds", `{"seeds":["http://a.test/"]}`}, {"/v1/crawls/web/uploads", "http://b.test/"},
+		{"/v1/crawls/web/pause", ""},
+	}
+	for _, r := range requests {
+		if got := s.ask("POST", r.path, "k", r.body).want(t, 503); got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", r.path)
+		}
+	}
+	s.ask("GET", "/v1/crawls/web", "", "").problem(t, "unavailable").want(t, 503)
+	s.ask("GET", "/readyz", "", "").want(t, 503)
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		got := s.ask("POST", r.path, "k", r.body)
+		for end := time.Now().Add(30 * time.Second); got.status == 503 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			got = s.ask("POST", r.path, "k", r.body)
+		}
+		if got.status > 299 {
+			t.Errorf("%s after Redis is back: %d %s", r.path, got.status, got.body)
+		}
+	}
+	s.ask("GET", "/readyz", "", "").want(t, 200)
+	if got := s.status("web"); got.Status.Stats.Added != 2 || !got.Status.Stats.Paused {
+		t.Errorf("the crawl has %+v", got.Status.Stats)
+	}
+}
+
+// TestSeedsAreGuarded: seeds at addresses that crawls may not request are refused, also while this process does not run the crawl.
+func TestSeedsAreGuarded(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("redis=%t", shared), func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			if shared {
+				cfg = redisConfig(t, nil)
+			}
+			cfg.Settings.AllowPrivate, cfg.Settings.AllowPorts = false, []uint16{1}
+			s := start(t, cfg)
+			s.ask("POST", "/v1/crawls", "c", `{"name":"web","run":false}`).want(t, 201)
+			var seeds serve.Seeds
+			s.ask("POST", "/v1/crawls/web/seeds", "s", `{"seeds":["http://10.0.0.1/","http://localhost/","http://[::ffff:127.0.0.1]/",
+				"http://[64:ff9b::7f00:1]/","http://127.1/","http://198.51.100.1:25/","http://192.88.99.1/","http://8.8.8.8:1/"]}`).want(t, 200, &seeds)
+			if seeds.Added != 1 || seeds.Refused != 7 || seeds.Answers[7].Answer != "added" {
+				t.Errorf("seeds: %+v, want only the last one added", seeds)
+			}
+			s.ask("POST", "/v1/crawls/web/uploads", "u", "http://10.0.0.1/x\n").want(t, 200, &seeds)
+			if seeds.Refused != 1 {
+				t.Errorf("upload: %+v, want a refused line", seeds)
+			}
+		})
 	}
 }
