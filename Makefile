@@ -82,7 +82,7 @@ plain: build ## all other tests
 	go test -p 3 -parallel 4 -vet=off -short $$(tools/packages.sh plain); \
 	go test -vet=off ./bloomstore/...; \
 	go test -vet=off -short ./cmd/crawler; \
-	go -C bench test -vet=off -short ./library ./pagedata ./warccheck; \
+	go -C bench test -vet=off -short ./library ./pagedata ./warccheck ./dashboard; \
 	go -C bench test -vet=off ./dedup; \
 	go -C bench test -vet=off -short -run '$(PROOFS)' ./proofs; \
 	tools=$$(tools/packages.sh tools); [[ -z $$tools ]] || go test -p 1 -vet=off -short $$tools; \

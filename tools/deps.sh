@@ -27,6 +27,7 @@ needs=(
   "pgbouncer                            pgbouncer"   # a pooler before Postgres
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
   "/usr/share/doc/python3-networkx      python3-networkx" # reads our graphs of links
+  "chromium                             chromium"    # looks at the dashboard
   "jq                                   jq"          # the guides look at records with it
 )
 if [[ ${1:-} == proof ]]; then

@@ -133,7 +133,7 @@ var pages = [][2]string{
 // the width of a phone, and axe finds nothing serious, in light and dark. Screenshots in three widths are artifacts of the test.
 func TestPages(t *testing.T) {
 	b := open(t)
-	base, _ := crawl(t)
+	base, _ := crawl(t, slow...)
 	axe, err := os.ReadFile(filepath.Join(npm.Install(t, "testdata/axe"), "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestPages(t *testing.T) {
 // URL was crawled.
 func TestUse(t *testing.T) {
 	b := open(t)
-	base, requests := crawl(t)
+	base, requests := crawl(t, slow...)
 	b.do(chromedp.Navigate(base + "/"))
 	b.await("#crawls", 10*time.Second, has("web"))
 	b.do(b.press(`//*[@id="crawls"]//a`), chromedp.WaitReady("#now", chromedp.ByQuery))
@@ -244,7 +244,7 @@ func TestLogin(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	b := open(t)
 	redis := servers.Redis(t, servers.RedisOptions{})
-	base, _ := crawl(t, "--redis", redis.URL(), "--name", "web", "--dir", t.TempDir())
+	base, _ := crawl(t, append(slow, "--redis", redis.URL(), "--name", "web", "--dir", t.TempDir())...)
 	b.do(chromedp.Navigate(base + "/crawls/web"))
 	b.await("#stream", 20*time.Second, has("live"))
 	if err := redis.Pause(); err != nil {

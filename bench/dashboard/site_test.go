@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -79,7 +80,10 @@ func start(t *testing.T, pattern string, args ...string) string {
 	return ""
 }
 
-// crawl starts a crawl of many hosts, and returns the address of its dashboard.
+// slow makes a crawl last for the whole test.
+var slow = []string{"--delay", "2s", "--rate", "60"}
+
+// crawl starts a crawl of many hosts with more arguments, and returns the address of its dashboard.
 func crawl(t *testing.T, more ...string) (base string, requests *atomic.Int64) {
 	t.Helper()
 	address, requests := site(t)
@@ -92,10 +96,10 @@ func crawl(t *testing.T, more ...string) (base string, requests *atomic.Int64) {
 	if err := os.WriteFile(list, []byte(seeds.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"crawl", "--seeds", list, "--connect-to", "*=" + address, "--delay", "2s", "--rate", "60", "--robots", "ignore", "--max-depth", "3", "--domain-rate", "0",
+	args := []string{"crawl", "--seeds", list, "--connect-to", "*=" + address, "--robots", "ignore", "--max-depth", "3", "--domain-rate", "0",
 		"--retries", "0", "--admin", "0", "--grace", "1s"}
-	if len(more) == 0 {
-		more = []string{"--dir", filepath.Join(dir, "web.crawl")}
+	if !slices.Contains(more, "--dir") {
+		more = append(more, "--dir", filepath.Join(dir, "web.crawl"))
 	}
 	return "http://" + start(t, `dashboard on http://(127\.0\.0\.1:\d+)/`, append(args, more...)...), requests
 }

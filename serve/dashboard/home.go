@@ -48,11 +48,12 @@ func home(v *view) (*page, error) {
 			continue
 		}
 		s, pace := &r.board.Status.Stats, ""
+		end, why := projection(r.board)
 		if r.board.Pace != nil {
 			pace = human.PerSecond(r.board.Pace.PagesPerSecond)
 		}
 		t.add(name, state, g.Text(pace), pagesLine(r.board.Report.Timeline), g.Text(count(s.Pages)), doneBar(r.board),
-			g.Text(projection(r.board)), text(limitOf(r.board)))
+			g.Text(end+" ("+why+")"), text(limitOf(r.board)))
 	}
 	parts := []part{{id: "crawls", title: "Crawls", live: true, wide: true, body: t.node(), command: v.d.cfg.Crawls.Command("", "status")}}
 	if n := len(all) - mostCrawls; n > 0 {
@@ -121,19 +122,19 @@ func doneBar(b *report.Board) g.Node {
 	return bar(float64(done)/float64(max(s.Added, 1)), count(done)+" of "+count(s.Added))
 }
 
-// projection returns when the crawl will end, in words.
-func projection(b *report.Board) string {
+// projection returns in what time the crawl will end, and what this depends on.
+func projection(b *report.Board) (end, why string) {
 	switch {
 	case b.Pace == nil:
-		return "it does not run"
+		return "-", "it does not run"
 	case b.Status.Stats.Paused:
-		return "paused"
+		return "not known", "the crawl is paused"
 	case b.Pace.End.By == "":
-		return "not known: new URLs are found"
+		return "not known", "new URLs are found"
 	case b.Pace.End.Left < 0:
-		return "not known: nothing has finished in the last minute"
+		return "not known", "nothing has finished in the last minute"
 	}
-	return "about " + span(b.Pace.End.Left.Round(time.Second)) + " (" + string(b.Pace.End.By) + ")"
+	return "about " + span(b.Pace.End.Left.Round(time.Second)), string(b.Pace.End.By)
 }
 
 // limitOf returns what limits a crawl in a few words.

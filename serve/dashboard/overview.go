@@ -69,13 +69,14 @@ func nowFigures(b *report.Board) g.Node {
 		rate, bytes = human.PerSecond(b.Pace.PagesPerSecond), humanize.IBytes(uint64(max(b.Pace.BytesPerSecond, 0)))
 	}
 	open := s.Queued + s.Leased
+	end, why := projection(b)
 	return h.Div(h.Dl(h.Class("figures"),
 		figure("Pages per second", rate, count(s.Pages)+" pages in all"),
 		figure("Bytes per second", bytes, humanize.IBytes(s.Bytes)+" in all"),
 		figure("URLs waiting", count(open), count(s.Delayed)+" of them for another attempt"),
 		figure("URLs finished", count(s.Done+s.Failed), count(s.Failed)+" of them failed"),
 		figure("Hosts with URLs", count(s.Hosts), ""),
-		figure("Projected end", projection(b), "")),
+		figure("Projected end", end, why)),
 		doneBar(b), pagesLine(b.Report.Timeline),
 		h.P(h.Class("note"), g.Text(fmt.Sprintf("%s found = %s added + %s seen + %s refused", count(s.Found), count(s.Added), count(s.Seen), count(s.RefusedTotal())))))
 }
