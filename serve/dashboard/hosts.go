@@ -18,6 +18,7 @@ import (
 const (
 	sampled    = 1000 // hosts that a list looks at
 	sampledOld = 200  // hosts of which a list reads the oldest URL
+	sampledFew = 100  // hosts that the overview looks at
 	hostRows   = 50
 )
 

@@ -83,7 +83,7 @@ func nowFigures(b *report.Board) g.Node {
 
 // holdingBack returns the hosts with the most waiting URLs, with the time that they take at their delay.
 func holdingBack(v *view) g.Node {
-	list, at, err := v.d.readings.hosts(v.r.Context(), v.crawl, v.handle, crawl.HostQuery{Sort: "queued", Most: 5, Sample: sampled})
+	list, at, err := v.d.readings.hosts(v.r.Context(), v.crawl, v.handle, crawl.HostQuery{Sort: "queued", Most: 5, Sample: sampledFew})
 	if list == nil {
 		return h.P(h.Class("bad"), text(fmt.Sprint(err)))
 	}
