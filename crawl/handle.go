@@ -23,7 +23,7 @@ type Handle struct {
 	location Location
 	place    engine.Place
 	network  *Settings // see Guard; nil permits every address
-	own      *session // the session of a Crawl; nil for a Handle from Attach
+	own      *session  // the session of a Crawl; nil for a Handle from Attach
 
 	turn chan struct{} // holds an element while a call uses the session in kept, or has an embedded crawl open
 	kept *session      // the session that Keep opened; nil if each call opens its own

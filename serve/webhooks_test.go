@@ -86,6 +86,13 @@ func TestWebhooks(t *testing.T) {
 	}
 	s.ask("PUT", "/v1/crawls/shop/webhooks/main", "", hook).want(t, 200)
 	awaitCount(t, 6, count) // it goes on where it was
+	other, otherCount := receiver(t)
+	s.ask("PUT", "/v1/crawls/shop/webhooks/main", "", strings.Replace(hook, to, other, 1)).want(t, 200)
+	s.ask("POST", "/v1/crawls/shop/seeds", "s4", `{"seeds":["`+web+`/missing"]}`).want(t, 200)
+	awaitCount(t, 1, otherCount)
+	if count() != 6 {
+		t.Errorf("%d events at the replaced URL, want 6", count())
+	}
 	s.ask("DELETE", "/v1/crawls/shop", "gone", "").want(t, 204)
 }
 
