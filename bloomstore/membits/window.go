@@ -239,18 +239,15 @@ func (w *Window) Bytes() (n uint64) {
 // hold the shard's lock, and must have loaded the chain while it held that lock.
 //
 // The first layers of all generations have the same size, so a key has the same positions in all
-// of them. claimed first reads two bits of the key in each of these layers. The processor does
+// of them. claimed first reads one bit of the key in each of these layers. The processor does
 // these reads at the same time, because none of them depends on another one.
 func claimed(chain []Generation, shard int, draw positions.Draws) bool {
-	first, begun := (*chain[0].Filter.chain.Load())[0], draw
-	a, b := begun.Next(first.shardBits), begun.Next(first.shardBits)
-	if first.hashes == 1 {
-		b = a
-	}
+	begun := draw
+	position := begun.Next((*chain[0].Filter.chain.Load())[0].shardBits)
+	word, bit := position/64, position%64
 	possible := uint64(0) // bit i: the first layer of generation i may contain the key
 	for i := range chain {
-		words := chain[i].first[shard]
-		possible |= (words[a/64] >> (a % 64) & (words[b/64] >> (b % 64)) & 1) << i
+		possible |= (chain[i].first[shard][word] >> bit & 1) << i
 	}
 	for ; possible != 0; possible &= possible - 1 {
 		i := bits.TrailingZeros64(possible)
