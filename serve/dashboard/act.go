@@ -164,8 +164,8 @@ func (v *view) planHost(p *plan, do string, form url.Values) error {
 		p.effect = []string{"Its " + waiting + " can be requested again."}
 	case "drop-host":
 		p.Kind, p.title, p.done, p.Rule = Drop, "Drop "+name, "URLs of "+name+" are being dropped.", "host="+name
-		p.loses = fmt.Sprintf("About %s of %s end as dropped without a request, and later links to it are refused. Its %s stay. crawler retry --outcome dropped brings the URLs back.",
-			waiting, name, human.Plural(host.Pages, "page"))
+		p.loses = fmt.Sprintf("About %s of %s end as dropped without a request, and later links to it are refused. Records of what was fetched stay. crawler retry --outcome dropped brings the URLs back.",
+			waiting, name)
 	default:
 		return v.planDelay(p, name, host.Queued+host.Leased, time.Duration(host.Delay), form)
 	}

@@ -61,7 +61,7 @@ func hosts(v *view) (*page, error) {
 // waitsOf says what the hosts of a crawl wait for.
 func waitsOf(b *report.Board) string {
 	if w := b.Status.Waits; w != nil && w.Hosts > 0 {
-		return w.String()
+		return sentence(w.String())
 	}
 	return "No host has URLs that wait."
 }

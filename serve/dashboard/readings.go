@@ -15,6 +15,7 @@ const (
 	idleEvery = 20 * time.Second       // of a crawl that does not run: to read it, its store is opened
 	mostLists = 100                    // lists of hosts that are kept
 	mostTook  = 100 * time.Millisecond // a store that is away makes each reading take long
+	listShare = 200                    // a list is read again after this many times as long as it took, which is half a percent
 )
 
 // readings keep what was read of the crawls, for all tabs.
@@ -51,10 +52,9 @@ type reading struct {
 	at     time.Time     // when the board was read
 }
 
-// get reads the value unless it is recent: younger than every, and than 200 times the time that it takes to read it. So
-// open pages cost the crawl half a percent of the time at most.
+// get reads the value unless it is younger than every.
 func (k *kept[T]) get(state string, every time.Duration, read func() (T, error)) {
-	if k.state == state && time.Since(k.at) < max(every, 200*k.took) {
+	if k.state == state && time.Since(k.at) < every {
 		return
 	}
 	begun := time.Now()
@@ -126,7 +126,7 @@ func (r *readings) hosts(ctx context.Context, c Crawl, handle Handle, query craw
 	r.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	every := 2 * time.Second
+	every := max(2*time.Second, listShare*k.took)
 	if c.State != running {
 		every = idleEvery
 	}
