@@ -477,9 +477,6 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 				return v.refuseUse(why, r)
 			}
 		}
-		if digest := document.TextDigest(); digest != nil {
-			r.TextDigest = "sha256:" + hex.EncodeToString(digest)
-		}
 		v.takeData(document, r)
 		v.endParsing()
 		if links.err != nil {

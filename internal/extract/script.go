@@ -35,14 +35,13 @@ func mayNeedScript(text []byte) bool {
 	return s.scripts && !s.frames && (s.asks || s.length <= littleText)
 }
 
-// scriptScan reads a page for mayNeedScript and TextDigest, from one tag to the next.
+// scriptScan reads a page for mayNeedScript, from one tag to the next.
 type scriptScan struct {
 	text            []byte
 	scripts, frames bool
-	asks            bool     // a <noscript> asks for JavaScript
-	length          int      // characters of visible text so far, without white space
-	templates       int      // open templates, whose content is not shown
-	sum             *textSum // hashes the visible text; can be nil
+	asks            bool // a <noscript> asks for JavaScript
+	length          int  // characters of visible text so far, without white space
+	templates       int  // open templates, whose content is not shown
 }
 
 // next reads the text before the next tag, and the tag. It returns false at the end.
@@ -114,9 +113,6 @@ const maxNoscript = 4 << 10
 
 // show counts text of the page.
 func (s *scriptScan) show(text []byte) {
-	if s.templates == 0 && s.sum != nil {
-		s.sum.write(text)
-	}
 	if s.templates > 0 || s.length > littleText {
 		return
 	}
