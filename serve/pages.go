@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/crawl"
@@ -56,11 +57,14 @@ func (p pages) Open(ctx context.Context, name string) (dashboard.Handle, error) 
 }
 
 // Command implements dashboard.Crawls.
-func (p pages) Command(name, what string) string {
+func (p pages) Command(name, what, of string) string {
 	path := map[string]string{
-		"status": "", "report": "/report", "hosts": "/hosts", "explain": "/explain?url=URL", "relays": "", "letters": "", "records": "/records",
-		"settings": "/settings/history",
+		"status": "", "report": "/report", "hosts": "/hosts", "trouble": "/hosts?trouble=true", "explain": "/explain?url=URL", "relays": "", "letters": "", "records": "/records",
+		"settings": "/settings", "history": "/settings/history",
 	}[what]
+	if of != "" {
+		path = map[string]string{"hosts": "/hosts?host=", "explain": "/explain?url="}[what] + url.QueryEscape(of)
+	}
 	if name != "" {
 		name = "/" + name
 	}

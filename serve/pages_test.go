@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -203,6 +204,29 @@ func TestDashboardText(t *testing.T) {
 	page := ann.get(t, "/crawls/c/explain?url=%3Cb%3E%1B%5B31m").want(t, 200).body
 	if strings.Contains(page, "<b>") || strings.Contains(page, "\x1b") {
 		t.Errorf("markup or an escape sequence of the query is in the page:\n%s", page)
+	}
+}
+
+// TestDashboardCommands: the command of a part asks for the same host or URL, and values of settings are what people read.
+func TestDashboardCommands(t *testing.T) {
+	s := paged(t, nil)
+	bob := s.login(t, writer)
+	for path, want := range map[string]string{
+		"/hosts?host=127.0.0.1": "/v1/crawls/c/hosts?host=127.0.0.1", "/hosts?view=trouble": "/v1/crawls/c/hosts?trouble=true",
+		"/explain?url=http%3A%2F%2Fa.test%2F%3Fx%3D1%26y": "/v1/crawls/c/explain?url=http%3A%2F%2Fa.test%2F%3Fx%3D1%26y",
+		"/settings": "/v1/crawls/c/settings/history",
+	} {
+		if page := bob.get(t, "/crawls/c"+path).want(t, 200).body; !strings.Contains(html.UnescapeString(page), want+`"</code>`) {
+			t.Errorf("the page %s has no command with %s:\n%s", path, want, page)
+		}
+	}
+	s.auth = writer
+	s.ask("PATCH", "/v1/crawls/c/settings", "p1", `{"settings":["hosts:a.test=delay 8s"],"why":"its owner wrote"}`).want(t, 200)
+	if page := html.UnescapeString(bob.get(t, "/crawls/c/settings").want(t, 200).body); strings.Contains(page, "8000000000") || !strings.Contains(page, `"delay":"8s"`) {
+		t.Errorf("the settings show no delay of 8s:\n%s", page)
+	}
+	if page := bob.get(t, "/crawls/c/hosts?host=www.127.0.0.1").want(t, 200).body; !strings.Contains(page, "but it knows") {
+		t.Errorf("the page of an unknown host does not name the known one:\n%s", page)
 	}
 }
 

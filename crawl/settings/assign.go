@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,4 +220,18 @@ func (r *Row) Assignment(stored string) (texts []string) {
 		texts = []string{r.Name + "="}
 	}
 	return texts
+}
+
+// storedDelay matches the delay of a host in the stored form of the setting hosts.
+var storedDelay = regexp.MustCompile(`"delay":([0-9]+)`)
+
+// WithDelays returns the stored form of the setting hosts with readable delays.
+func WithDelays(hosts string) string {
+	return storedDelay.ReplaceAllStringFunc(hosts, func(delay string) string {
+		ns, err := strconv.ParseInt(storedDelay.FindStringSubmatch(delay)[1], 10, 64)
+		if err != nil {
+			return delay
+		}
+		return fmt.Sprintf(`"delay":"%v"`, time.Duration(ns))
+	})
 }

@@ -122,8 +122,11 @@ func (v *view) planSetting(p *plan, form url.Values) error {
 	p.effect = []string{"Workers obey the new value at once, those on other machines within 5 s. It is a new version of the settings."}
 	if of == "delay" {
 		hosts := max(v.board.Status.Stats.Hosts, 1)
-		p.effect = append(p.effect, fmt.Sprintf("About %s with URLs now: at one request per delay, that is at most %s.",
-			human.Plural(hosts, "host"), pace(hosts, changed.Delay)))
+		words := "About %s with URLs now: at one request per delay, that is at most " + pace(hosts, changed.Delay) + "."
+		if changed.Delay <= 0 {
+			words = "About %s with URLs now: each of them is asked without a pause, which their owners may take for an attack."
+		}
+		p.effect = append(p.effect, fmt.Sprintf(words, human.Plural(hosts, "host")))
 	}
 	if of == "drop" || of == "include" || of == "exclude" {
 		p.loses = "If the rule is stricter, URLs that wait and do not pass it end as dropped. To count them first, use crawler set --dry-run."
@@ -200,7 +203,7 @@ func (v *view) planDelay(p *plan, name string, urls uint64, now time.Duration, f
 	of.Delay = delay
 	p.Settings = []string{"hosts:" + name + "=" + strings.TrimPrefix(of.String(), name+", ")}
 	took := func(delay time.Duration) string { return span(time.Duration(urls) * delay) }
-	p.effect = []string{fmt.Sprintf("Its %s take about %s with one request each %s. Now they take about %s, with one each %s.",
+	p.effect = []string{fmt.Sprintf("Its %s take about %s with one request every %s. Now they take about %s, with one every %s.",
 		human.Plural(urls, "URL"), took(delay), delay, took(now), now),
 		"A longer Crawl-delay in its robots.txt, or a slow host, makes the delay longer."}
 	return nil

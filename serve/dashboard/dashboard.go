@@ -68,9 +68,10 @@ type Crawls interface {
 	Open(ctx context.Context, name string) (Handle, error)
 	// Do performs an action. Action.Key names the request: a repeat has no second effect. The error is for people.
 	Do(ctx context.Context, caller Caller, name string, a Action) error
-	// Command returns the command that prints what a page shows: "status", "report", "hosts", "explain", "relays" or
-	// "settings".
-	Command(name, what string) string
+	// Command returns the command that prints what a page shows: "status", "report", "hosts", "trouble", "explain",
+	// "relays", "letters", "records", "settings" or "history". Of "hosts" and "explain", of is the host or the URL; it
+	// can be empty.
+	Command(name, what, of string) string
 }
 
 // Crawl is a crawl in the list.

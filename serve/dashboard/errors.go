@@ -36,7 +36,7 @@ func causesLong(v *view) g.Node {
 	for _, e := range v.board.Status.Errors {
 		var examples g.Group
 		for _, x := range e.Examples {
-			examples = append(examples, h.Div(v.urlLink(x.URL), g.Text(": "), text(x.Error), g.Text(" "), when(x.Time)))
+			examples = append(examples, h.Div(v.urlLink(x.URL), g.Text(": "), text(x.Error), g.Text(" · "), when(x.Time)))
 		}
 		t.add(text(e.Cause), g.Text(count(e.Count)), g.Text(count(e.Run)), examples)
 	}

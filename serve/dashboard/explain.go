@@ -37,6 +37,6 @@ func explain(v *view) (*page, error) {
 	}
 	body := h.Div(h.P(h.Class("lead"), text(sentence(e.Verdict.String()))),
 		h.Pre(h.TabIndex("0"), h.Aria("label", "The whole explanation"), h.Role("region"), g.Text(strings.Join(lines, "\n"))))
-	parts = append(parts, part{id: "verdict", title: "The answer", wide: true, body: body, command: v.command("explain")})
+	parts = append(parts, part{id: "verdict", title: "The answer", wide: true, body: body, command: v.commandOf("explain", url)})
 	return &page{title: "Explain", parts: parts}, nil
 }

@@ -55,7 +55,7 @@ func home(v *view) (*page, error) {
 		t.add(name, state, g.Text(pace), pagesLine(r.board.Report.Timeline), g.Text(count(s.Pages)), doneBar(r.board),
 			g.Text(end+" ("+why+")"), text(limitOf(r.board)))
 	}
-	parts := []part{{id: "crawls", title: "Crawls", live: true, wide: true, body: t.node(), command: v.d.cfg.Crawls.Command("", "status")}}
+	parts := []part{{id: "crawls", title: "Crawls", live: true, wide: true, body: t.node(), command: v.d.cfg.Crawls.Command("", "status", "")}}
 	if n := len(all) - mostCrawls; n > 0 {
 		parts = append(parts, part{id: "more", title: "More", body: h.P(g.Text("And " + human.Plural(n, "crawl") + " more."))})
 	}

@@ -44,6 +44,10 @@ func hosts(v *view) (*page, error) {
 	if list == nil {
 		return nil, err
 	}
+	command := "hosts"
+	if ask.Trouble {
+		command = "trouble"
+	}
 	var views g.Group
 	for i, of := range hostViews {
 		views = append(views, h.Li(h.A(h.Href(v.at("/hosts", "view", of.name)), g.If(i == at, h.Aria("current", "true")), g.Text(of.words))))
@@ -54,7 +58,7 @@ func hosts(v *view) (*page, error) {
 	return &page{title: "Hosts", parts: []part{
 		{id: "views", title: "Which hosts", wide: true, body: h.Div(h.Ul(h.Class("choices"), views), search)},
 		{id: "waits", title: "What the hosts wait for", live: true, wide: true, body: h.P(text(waitsOf(v.board)))},
-		{id: "hosts", title: chosen.words, live: true, wide: true, body: hostTable(v, list, read), command: v.command("hosts")},
+		{id: "hosts", title: chosen.words, live: true, wide: true, body: hostTable(v, list, read), command: v.command(command)},
 	}}, nil
 }
 
@@ -68,7 +72,7 @@ func waitsOf(b *report.Board) string {
 
 // hostTable returns a list of hosts.
 func hostTable(v *view, list *report.Hosts, read time.Time) g.Node {
-	t := table{name: "Hosts", empty: "There is no such host.",
+	t := table{name: "Hosts", empty: "None of the hosts that were looked at.",
 		head: []string{"Host", "#Waiting", "Oldest", "#Pages", "#Failed", "#Errors", "#Delay", "Next request", "State", "Change"}}
 	for i := range list.Hosts {
 		host := &list.Hosts[i]
@@ -86,7 +90,7 @@ func hostTable(v *view, list *report.Hosts, read time.Time) g.Node {
 func (v *view) sampleNote(list *report.Hosts, read time.Time) g.Node {
 	words := human.Plural(list.Selected, "host")
 	if list.Sampled {
-		words = fmt.Sprintf("About: of %s of %s that are due first or have the most pages, errors and waits", words, count(v.board.Status.Stats.Hosts))
+		words = fmt.Sprintf("About: the list is from those of %s hosts that are due first or have the most pages, errors and waits; %s of them belong to it", count(v.board.Status.Stats.Hosts), count(list.Selected))
 	}
 	return h.P(h.Class("note"), g.Text(words+", read at "), when(read))
 }
@@ -135,7 +139,14 @@ func oneHost(v *view, name string) (*page, error) {
 	}
 	title := "Host " + human.Printable(name)
 	if host == nil {
+		other := "www." + name
+		if bare, is := strings.CutPrefix(name, "www."); is {
+			other = bare
+		}
 		body := h.P(h.Class("note"), g.Text("The crawl knows no host with this key."))
+		if found, err := v.host(other); err == nil && found != nil {
+			body = h.P(h.Class("note"), g.Text("The crawl knows no host with this key, but it knows "), v.hostLink(other), g.Text("."))
+		}
 		return &page{title: title, parts: []part{{id: "host", title: title, wide: true, body: body}}}, nil
 	}
 	var causes g.Group
@@ -151,7 +162,7 @@ func oneHost(v *view, name string) (*page, error) {
 		{"Last finished", whenever(host.Finished)}, {"Last error", text(host.LastError)}, {"Worker", text(host.Worker)},
 	}
 	body := h.Div(facts(list...), h.P(v.hostActions(host)))
-	return &page{title: title, parts: []part{{id: "host", title: title, live: true, wide: true, body: body, command: v.command("hosts")}}}, nil
+	return &page{title: title, parts: []part{{id: "host", title: title, live: true, wide: true, body: body, command: v.commandOf("hosts", name)}}}, nil
 }
 
 // host returns the state of one host, or nil if the crawl does not know it.

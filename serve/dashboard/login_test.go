@@ -26,7 +26,7 @@ func (noCrawls) Open(context.Context, string) (dashboard.Handle, error) {
 
 func (noCrawls) Do(context.Context, dashboard.Caller, string, dashboard.Action) error { return nil }
 
-func (noCrawls) Command(string, string) string { return "" }
+func (noCrawls) Command(_, _, _ string) string { return "" }
 
 // TestSessionEnds: a login lasts for SessionTTL. Then its cookie shows nothing any more, and an open stream says so and ends.
 func TestSessionEnds(t *testing.T) {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -43,7 +44,8 @@ func (v *view) head() part {
 	for _, rule := range v.board.Status.Pauses {
 		lines = append(lines, h.P(h.Class("note"), text("Paused: "+rule)))
 	}
-	body := h.Div(h.Div(h.Class("row"), badge(stateOf(v.crawl, v.board)), text(v.board.Report.End), v.runButtons()), lines)
+	state := stateOf(v.crawl, v.board)
+	body := h.Div(h.Div(h.Class("row"), badge(state), text(strings.TrimPrefix(v.board.Report.End, state+", ")), v.runButtons()), lines)
 	return part{id: "head", live: true, body: body}
 }
 
@@ -104,5 +106,5 @@ func atLeast(host *report.Host) string {
 	if host.Delay <= 0 {
 		return ""
 	}
-	return "about " + span(time.Duration(host.Queued+host.Leased)*time.Duration(host.Delay))
+	return "at least " + span(time.Duration(host.Queued+host.Leased)*time.Duration(host.Delay))
 }

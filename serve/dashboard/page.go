@@ -80,8 +80,17 @@ func (v *view) writeFault(w http.ResponseWriter, err error) {
 	if errors.Is(err, errNoPage) {
 		status = http.StatusNotFound
 	}
-	body := h.Div(h.P(h.Class("bad"), h.Role("alert"), g.Text(sentence(err.Error()))), h.P(h.A(h.Href("/"), g.Text("All crawls"))))
-	v.write(w, status, &page{title: "Not possible", parts: []part{{id: "fault", title: "This is not possible now", body: body}}})
+	body := h.Div(h.P(h.Class("bad"), h.Role("alert"), g.Text(sentence(err.Error()))), v.wayBack())
+	v.write(w, status, &page{title: "Not possible", parts: []part{{id: "fault", title: "This is not possible", body: body}}})
+}
+
+// wayBack returns links to the pages that a person can go on with.
+func (v *view) wayBack() g.Node {
+	of := g.Node(nil)
+	if v.crawl.Name != "" {
+		of = g.Group{h.A(h.Href(v.at("")), text(v.crawl.Name)), g.Text(" · ")}
+	}
+	return h.P(of, h.A(h.Href("/"), g.Text("All crawls")))
 }
 
 // faultError is an error with a status of HTTP.
@@ -143,7 +152,12 @@ func (v *view) at(path string, query ...string) string {
 }
 
 // command returns the command that prints what a part shows.
-func (v *view) command(what string) string { return v.d.cfg.Crawls.Command(v.crawl.Name, what) }
+func (v *view) command(what string) string { return v.commandOf(what, "") }
+
+// commandOf returns the command that prints what a part shows of a host or a URL.
+func (v *view) commandOf(what, of string) string {
+	return v.d.cfg.Crawls.Command(v.crawl.Name, what, of)
+}
 
 // node returns a part as an element.
 func (p *part) node() g.Node {

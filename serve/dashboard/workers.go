@@ -8,6 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // workers is the page of the workers of a crawl and of its exact URLs.
@@ -52,8 +53,8 @@ func progressFacts(b *report.Board) g.Node {
 		factOf("Requests", fmt.Sprintf("%s for pages, %s for robots.txt, %s failed", count(p.Requests), count(p.Robots), count(p.Errors))),
 		factOf("Hosts held", fmt.Sprintf("%d: %d being asked, %d waiting for their delay, %d late", p.Held, p.Asking, p.Parked, p.Late)),
 		factOf("Hosts at once", strconv.Itoa(p.Slots)+" at most"),
-		factOf("Waiting for the store", strconv.Itoa(p.StoreWaiting)+" pages"),
-		factOf("Waiting for robots.txt", strconv.Itoa(p.RobotsWaiting)+" hosts"),
+		factOf("Waiting for the store", human.Plural(uint64(p.StoreWaiting), "page")),
+		factOf("Waiting for robots.txt", human.Plural(uint64(p.RobotsWaiting), "host")),
 		factOf("Waiting for names", strconv.Itoa(p.NamesWaiting)+" look-ups"),
 		factOf("Leases lost", count(p.LeasesLost)),
 		fact{"Last error", last},

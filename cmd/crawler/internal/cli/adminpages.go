@@ -55,12 +55,23 @@ func (p adminPages) Open(context.Context, string) (dashboard.Handle, error) {
 }
 
 // Command implements dashboard.Crawls.
-func (p adminPages) Command(_, what string) string {
+func (p adminPages) Command(_, what, of string) string {
 	command := map[string]string{
 		"status": "status", "report": "report", "hosts": "hosts", "explain": "explain", "relays": "relay status", "letters": "relay dead list",
-		"records": "output", "settings": "config --history",
+		"records": "output", "settings": "config", "history": "config", "trouble": "hosts",
 	}[what]
-	return p.plan.at.command(command)
+	line := p.plan.at.command(command)
+	switch {
+	case what == "trouble":
+		line += " --trouble"
+	case what == "history":
+		line += " --history"
+	case what == "hosts" && of != "":
+		line += " --host " + shellQuote(of)
+	case of != "":
+		line += " " + shellQuote(of)
+	}
+	return line
 }
 
 // Do implements dashboard.Crawls.

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -142,10 +140,10 @@ func (at location) explain(err error) error {
 }
 
 // differences lists the settings that differ, each with its stored and its given value.
-func differences(settings *frontier.SettingsError) string {
+func differences(e *frontier.SettingsError) string {
 	var lines []string
 	form := ""
-	for _, d := range settings.Differ {
+	for _, d := range e.Differ {
 		switch d.Name {
 		case formSetting:
 			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
@@ -154,7 +152,7 @@ func differences(settings *frontier.SettingsError) string {
 		case tokenSetting:
 			lines = append(lines, fmt.Sprintf("  the first word of --user-agent, which robots.txt matches, is %q there, %q here", d.Stored, d.Given))
 		case hostsSetting:
-			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", withDelays(d.Stored), withDelays(d.Given)))
+			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", settings.WithDelays(d.Stored), settings.WithDelays(d.Given)))
 		default:
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
@@ -207,18 +205,4 @@ func (at location) with(ctx context.Context, fn func(ctx context.Context, c *att
 		err = fn(ctx, &attached{at, h})
 	}
 	return at.explain(err)
-}
-
-// storedDelay matches the delay of a host in the stored form of the setting hosts.
-var storedDelay = regexp.MustCompile(`"delay":([0-9]+)`)
-
-// withDelays returns the stored form of the setting hosts with readable delays.
-func withDelays(hosts string) string {
-	return storedDelay.ReplaceAllStringFunc(hosts, func(delay string) string {
-		ns, err := strconv.ParseInt(storedDelay.FindStringSubmatch(delay)[1], 10, 64)
-		if err != nil {
-			return delay
-		}
-		return fmt.Sprintf(`"delay":"%v"`, time.Duration(ns))
-	})
 }

@@ -88,10 +88,39 @@ removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
 			if err != nil {
 				return err
 			}
-			return c.at.printChange(s, dry, &changed)
+			return errors.Join(c.at.printChange(s, dry, &changed), noteUnknownHosts(ctx, s, c.Handle, args))
 		})
 	}
 	return cmd
+}
+
+// noteUnknownHosts says which of the hosts that got a setting of their own the crawl does not know: often their names differ by www.
+func noteUnknownHosts(ctx context.Context, s streams, h *crawl.Handle, args []string) error {
+	known := func(host string) (bool, error) {
+		found, err := h.Hosts(ctx, crawl.HostQuery{Host: host, Most: 1})
+		return len(found.Hosts) > 0, err
+	}
+	for _, arg := range args {
+		pattern, value, _ := strings.Cut(strings.TrimPrefix(arg, "hosts:"), "=")
+		if !strings.HasPrefix(arg, "hosts:") || value == "" || strings.Contains(pattern, "*") {
+			continue
+		}
+		if is, err := known(pattern); is || err != nil {
+			return err
+		}
+		other := "www." + pattern
+		if bare, is := strings.CutPrefix(pattern, "www."); is {
+			other = bare
+		}
+		note := "note: the crawl has found no URL of " + pattern + " so far"
+		if is, err := known(other); err != nil {
+			return err
+		} else if is {
+			note += "; it has URLs of " + other + ", which is another host"
+		}
+		fmt.Fprintln(s.out, note)
+	}
+	return nil
 }
 
 // whoChanges lists the settings by who may change them.
@@ -211,7 +240,7 @@ func printReach(b *strings.Builder, r *crawl.Reach, what string) {
 
 // edited describes the change of a setting.
 func edited(e *crawl.Edit) string {
-	return fmt.Sprintf("%s: %s -> %s", e.Name, cmp.Or(withDelays(e.From), "empty"), cmp.Or(withDelays(e.To), "empty"))
+	return fmt.Sprintf("%s: %s -> %s", e.Name, cmp.Or(settings.WithDelays(e.From), "empty"), cmp.Or(settings.WithDelays(e.To), "empty"))
 }
 
 // explainLive returns the error of a run that sets settings of the policy to other values.
