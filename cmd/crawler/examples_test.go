@@ -86,7 +86,7 @@ func TestHelpExamplesRun(t *testing.T) {
 func setUp(line string) string {
 	script := `set -e
 echo https://a.test/ | gzip > hosts.txt.gz; echo https://a.test/ | tee found.log > urls.txt
-echo '1 2 3 4 5 6 /a 200' > access.log; echo whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw > secret; echo '<b class="price">7</b>' > page.html
+echo '{"id":7}' > orders.jsonl; echo '1 2 3 4 5 6 /a 200' > access.log; echo whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw > secret; echo '<b class="price">7</b>' > page.html
 echo 'delay: 0' > polite.yaml; printf 'fields:\n  - url: .\n    fields:\n      price: .price\n' > shop.yaml
 crawler crawl --links --quiet --dir go.dev.crawl https://go.dev/
 `
