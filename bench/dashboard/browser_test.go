@@ -212,7 +212,7 @@ func TestUse(t *testing.T) {
 	b.do(chromedp.Navigate(base+"/crawls/web/hosts?host=h1.test"), b.press(`//a[starts-with(., "Delay")]`),
 		chromedp.WaitReady("#value", chromedp.ByQuery), chromedp.SetValue("#value", "4s", chromedp.ByQuery),
 		chromedp.SetValue("#why", "the owner asked", chromedp.ByQuery), b.press(`//*[@id="act"]//button`))
-	b.await("#act", 10*time.Second, has("with one request each 4s. Now they take about"))
+	b.await("#act", 10*time.Second, has("with one request every 4s. Now they take about"))
 	b.do(b.press(`//*[@id="act"]//button`))
 	b.await("main", 10*time.Second, has("The delay of h1.test was changed."))
 	b.await("#host", 10*time.Second, has("4s (set)"))
