@@ -43,7 +43,7 @@ func open(t *testing.T) *tab {
 	default:
 		t.Skip(err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(profile(t)))
 	allocator, endBrowser := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, endTab := chromedp.NewContext(allocator)
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
@@ -65,6 +65,25 @@ func open(t *testing.T) *tab {
 	})
 	b.do(log.Enable(), page.Enable())
 	return b
+}
+
+// profile returns the directory of a browser. Processes of the browser can write to it for a moment after its end.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := os.RemoveAll(dir)
+		for begun := time.Now(); err != nil && time.Since(begun) < 20*time.Second; err = os.RemoveAll(dir) {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func (b *tab) do(actions ...chromedp.Action) {
