@@ -94,6 +94,9 @@ func proveServed(t *testing.T, kind string, keyed bool) {
 						d.key = fmt.Sprintf("c%d-%d-%d", c, round, try) // a client without keys: each request is another one
 					}
 					status, text, _ := u.post(d.path, d.key, d.body)
+					if !keyed && round+try == 0 {
+						continue // its first answer is lost for certain; the proxy loses others by chance
+					}
 					switch {
 					case status == 200:
 						d.answer = text
