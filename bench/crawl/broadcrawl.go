@@ -104,7 +104,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 		for line, lines := "", bufio.NewReader(stderr); result == nil; {
 			line, result = lines.ReadString('\n')
 			said.WriteString(line)
-			if addr, found := strings.CutPrefix(line, "metrics on "); found {
+			if _, addr, found := strings.Cut(line, "metrics on "); found {
 				select {
 				case serving <- strings.TrimSpace(addr):
 				default: // the address is known
