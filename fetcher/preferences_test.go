@@ -127,7 +127,7 @@ func TestContentUse(t *testing.T) {
 						continue
 					}
 					line, _ := json.Marshal(r)
-					if strings.Contains(string(line), "secret") || r.Digest != "" || r.Bytes != 0 || r.LinksFound != 0 || !strings.HasPrefix(r.Error, "its owner refuses ") {
+					if strings.Contains(string(line), "secret") || r.Digest != "" || r.TextDigest != "" || r.Bytes != 0 || r.LinksFound != 0 || !strings.HasPrefix(r.Error, "its owner refuses ") {
 						t.Errorf("%s: the record has more than it should, or no reason: %s", url, line)
 					}
 					if has := r.Preferences != nil; has != (mode != policy.NoPreferences) {

@@ -490,6 +490,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		}
 		stage.Judge.Begin()
 		page.document = document
+		if document.TextDigest != nil && !answer.Truncated && answer.Cut == nil && answer.Damage == nil {
+			r.TextDigest = "sha256:" + hex.EncodeToString(document.TextDigest)
+		}
 		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
 		links.refuse(frontier.ReasonTooMany, document.TooMany)
 		r.MayNeedJS = document.MayNeedJS && answer.Status == http.StatusOK && !answer.Truncated && answer.Cut == nil

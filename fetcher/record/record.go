@@ -39,7 +39,8 @@ type Record struct {
 	Charset      string    `json:"charset,omitempty"`
 	Bytes        int64     `json:"bytes"` // of the body, decompressed
 	Truncated    bool      `json:"truncated,omitempty"`
-	Digest       string    `json:"digest,omitempty"` // sha256:HEX of the part of the body that was kept
+	Digest       string    `json:"digest,omitempty"`      // sha256:HEX of the part of the body that was kept
+	TextDigest   string    `json:"text_digest,omitempty"` // sha256:HEX of the text that an HTML page shows; see extract.Page.TextDigest
 	Title        string    `json:"title,omitempty"`
 	Canonical    string    `json:"canonical,omitempty"`           // rel=canonical
 	MayNeedJS    bool      `json:"may_need_javascript,omitempty"` // see extract.Page.MayNeedJS

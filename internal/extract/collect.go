@@ -41,6 +41,7 @@ type collector struct {
 	nofollow        bool // a robots meta tag asks to follow no link
 	metas           []Meta
 
+	shown    textSum
 	charset  string // the charset that the first meta tag with a charset names, if any
 	place    place  // where in the page the elements are
 	inShadow bool   // they are in a shadow tree

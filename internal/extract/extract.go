@@ -102,6 +102,11 @@ type Page struct {
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 	Metas     []Meta     // that Options.WantMeta wants, at most MaxMetas
 
+	// TextDigest is the SHA-256 of the text that the page shows, in UTF-8 and without white space. It is nil if the page
+	// shows no text, or if there was no memory for all of it. Pages that differ only in attributes, scripts, styles, comments
+	// or titles have the same TextDigest.
+	TextDigest []byte
+
 	// MayNeedJS reports that scripts may build the content of the page: the page has a script, hardly
 	// any text or a request for JavaScript, and no link of <a>, <area> or a frame.
 	MayNeedJS bool

@@ -14,6 +14,9 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		page.TooMany++
 	}
 	page.Refresh, page.Metas = c.refresh, c.metas
+	if !page.textCut {
+		page.TextDigest = c.shown.digest()
+	}
 	if c.hasBase {
 		// A base that is not an http URL is ignored, as browsers ignore a data: URL.
 		// References relative to it could not be fetched.

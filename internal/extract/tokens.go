@@ -43,9 +43,7 @@ func (t *tokens) next() bool {
 		t.readText(t.text[t.at:])
 		return false
 	}
-	if t.found.place == inHead || t.found.open >= 0 {
-		t.readText(t.text[t.at : t.at+start])
-	}
+	t.readText(t.text[t.at : t.at+start])
 	t.at += start
 	rest := t.text[t.at:]
 	if len(rest) < 2 {
@@ -68,8 +66,11 @@ func (t *tokens) next() bool {
 	return true
 }
 
-// readText reads text between tags. It is the text of a link, or the begin of the body.
+// readText reads text between tags. It can be in a link, or be the begin of the body.
 func (t *tokens) readText(text []byte) {
+	if t.open.inert == 0 && !t.replay {
+		t.found.shown.write(text)
+	}
 	if t.found.place == inHead && t.open.inert == 0 && len(bytes.TrimLeft(text, " \t\n\f\r")) > 0 {
 		t.found.place = inBody
 	}
@@ -136,6 +137,7 @@ func (t *tokens) startTag(rest []byte) bool {
 	case tag == atom.Template:
 		t.openTemplate(rest[:size])
 	case tag == atom.Plaintext:
+		t.readText(t.text[t.at:])
 		return false
 	case isRawText(tag):
 		return t.rawText(tag)
@@ -301,6 +303,8 @@ func (t *tokens) rawText(tag atom.Atom) bool {
 		z.Next()
 		z.Next()
 		text = rest[:len(z.Raw())]
+	case tag == atom.Xmp:
+		t.readText(text)
 	}
 	t.at += len(text)
 	return ended
