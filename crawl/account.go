@@ -128,6 +128,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.NotTaken = last.Top, last.TopAll, last.NotTaken
 		r.ScriptSeeds, r.Timeline = last.ScriptSeeds, last.Timeline
+		r.SameText = last.SameText
 		r.RefusedByForm, r.FullHosts, r.Denied, r.Blocked = last.RefusedByForm, last.FullHosts, last.Denied, last.Blocked
 	}
 	ses.latestResults(ctx, r, stats)
@@ -172,7 +173,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
-	r.FullHosts, r.Errors, r.Now = st.FullHosts, st.Errors, st.Now
+	r.FullHosts, r.SameText, r.Errors, r.Now = st.FullHosts, st.SameText, st.Errors, st.Now
 	if st.Progress != nil {
 		r.LastError = st.Progress.LastError
 	}

@@ -160,6 +160,7 @@ func (v hostViews) of(state *frontier.HostState) report.Host {
 		Host: state.Host, Queued: state.Queued, Delayed: state.Delayed, Leased: state.Leased,
 		Done: n.Done, Failed: n.Failed, Pages: n.Pages, Bytes: n.Bytes, Errors: n.Errors(), Causes: n.Causes, Uncounted: n.Missing,
 		Delay: human.Seconds(rounded(learnt.Delay)), DelayBy: learnt.DelayReason, Robots: learnt.Robots, Worker: state.Worker, Traps: learnt.Traps,
+		SameText: learnt.SameText,
 	}
 	if e := learnt.LastError; e != nil {
 		host.LastError, host.LastErrorAt = e.Error, &e.Time

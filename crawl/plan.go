@@ -211,7 +211,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 	p := &policy.Policy{
 		Rules: rulesOf(s), AllowSeries: compileAll(s.AllowSeries), Politeness: polite, DomainRate: s.DomainRate, HostConcurrency: s.HostConcurrency, IgnoreRobots: s.Robots == "ignore", Retries: s.Retries,
 		MaxPages: s.MaxPages, MaxQueued: s.MaxQueued, MaxPerHost: maxPerHost(s), SeedsUnlimited: s.MaxPerHost == settings.Auto,
-		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
+		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, SkipDuplicates: s.SkipDuplicates, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		Preferences: preferencesOf(s.Preferences), ContentUse: s.ContentUse,
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Pause: targetsOf(s.Pause),

@@ -26,7 +26,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress, st.NotTaken = true, &progress, ses.monitor.notTaken()
-		st.FullHosts, st.Errors = ses.monitor.fullHosts(), ses.monitor.errors(st.Stats)
+		st.FullHosts, st.SameText, st.Errors = ses.monitor.fullHosts(), ses.monitor.sameText(), ses.monitor.errors(st.Stats)
 		s, err := ses.monitor.sample(ctx, time.Now())
 		f := ses.monitor.limit(s.Gauges)
 		st.Now, st.Kind, st.Waits = f.Words(), f.Kind, s.Gauges.Waits
@@ -43,7 +43,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	if last != nil {
-		st.NotTaken, st.FullHosts = last.NotTaken, last.FullHosts
+		st.NotTaken, st.FullHosts, st.SameText = last.NotTaken, last.FullHosts, last.SameText
 	}
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
 	for i := range st.Relays { // no worker can deliver these rows

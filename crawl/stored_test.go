@@ -34,7 +34,7 @@ func setEvery(t *testing.T, c *Config) {
 	s.Fields = []FieldGroup{{Fields: []string{"price=.price"}}, {URL: "/p/", Fields: []string{"name=h1"}}}
 	s.Rate, s.Bandwidth, s.Backoff, s.BackoffMax, s.DeadAfter = 12.5, 1<<20, 2*time.Second, time.Minute, 9
 	s.Retries, s.MaxQueued, s.RedisWait = 0, 5000, 1
-	s.CheckExternal, s.MaxExternal = true, 500
+	s.CheckExternal, s.MaxExternal, s.SkipDuplicates = true, 500, true
 	s.Preferences, s.ContentUse = "full", []string{"search"}
 	s.Headers, s.Types, s.Timeout, s.HeaderTimeout = http.Header{"Accept-Language": {"de"}}, []string{"*"}, 5*time.Second, 4*time.Second
 	s.MinRate, s.MaxBody = 0, 1<<20

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
 // totalsFile is the name of the file with sums over all runs. It has the numbers that
@@ -67,7 +68,7 @@ func (m *monitor) totals() totals {
 // topHosts adds the top hosts of the run to the report. For the whole crawl, it adds the
 // top hosts and the most frequent causes of errors.
 func (m *monitor) topHosts(r *report.Report) {
-	r.NotTaken, r.FullHosts = m.notTaken(), m.fullHosts()
+	r.NotTaken, r.FullHosts, r.SameText = m.notTaken(), m.fullHosts(), m.sameText()
 	totals := m.totals()
 	if totals.ScriptSeeds.Count > 0 {
 		r.ScriptSeeds = (*report.ScriptSeeds)(&totals.ScriptSeeds)
@@ -95,12 +96,23 @@ func (m *monitor) notTaken() (counts []report.CauseCount) {
 }
 
 // fullHosts returns Report.FullHosts.
-func (m *monitor) fullHosts() (hosts report.FullHosts) {
+func (m *monitor) fullHosts() report.FullHosts {
+	return m.hostsOf(func(c *fetcher.HostCounts) **topk.Sketch { return &c.Full })
+}
+
+// sameText returns Report.SameText.
+func (m *monitor) sameText() report.SameText {
+	return m.hostsOf(func(c *fetcher.HostCounts) **topk.Sketch { return &c.SameText })
+}
+
+// hostsOf returns the hosts with the most counts in one of the sketches.
+func (m *monitor) hostsOf(sketch func(*fetcher.HostCounts) **topk.Sketch) (hosts []report.HostCount) {
 	m.ses.worker.Hosts(func(run fetcher.HostCounts) {
-		all := fetcher.NewHostCounts()
-		all.Merge(fetcher.HostCounts{Full: m.before.Hosts.Full})
-		all.Merge(fetcher.HostCounts{Full: run.Full})
-		hosts = report.HostCountsBeside(all.Full, run.Full, topHosts)
+		all, before, now := fetcher.NewHostCounts(), fetcher.HostCounts{}, fetcher.HostCounts{}
+		*sketch(&before), *sketch(&now) = *sketch(&m.before.Hosts), *sketch(&run)
+		all.Merge(before)
+		all.Merge(now)
+		hosts = report.HostCountsBeside(*sketch(&all), *sketch(&run), topHosts)
 	})
 	return hosts
 }

@@ -14,12 +14,13 @@ import (
 // of a version, the state of the host's politeness and, for each origin, its name and the
 // state of its robots.txt. The length of each part, except the version, comes before the
 // part. If the host does not answer, an entry with an empty name has the reason. The entry
-// seriesPart has the state of package series. The entry errorPart has the last failure: its time, s since 1970, and its
+// seriesPart has the state of package series, and samePart a sameText. The entry errorPart has the last failure: its time, s since 1970, and its
 // text. An entry whose name begins with tdmPart has the tdmrep.json of an origin.
 const blobVersion = 1
 
 const (
 	seriesPart = "series"
+	samePart   = "same"
 	errorPart  = "error"
 )
 
@@ -42,6 +43,9 @@ func (h *holding) appendBlob(b []byte) []byte {
 	}
 	if known, _ := h.known.AppendBinary(nil); len(known) > 0 {
 		add(seriesPart, known)
+	}
+	if h.same.pages > 0 {
+		add(samePart, h.same.appendBinary(nil))
 	}
 	if e := h.lastError; e != nil {
 		add(errorPart, append(binary.AppendVarint(nil, e.Time.Unix()), e.Error...))
@@ -92,6 +96,9 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 			return nil
 		case errorPart:
 			h.lastError = decodeError(rules)
+			return nil
+		case samePart:
+			h.same = readSame(rules)
 			return nil
 		case seriesPart:
 			return h.known.UnmarshalBinary(rules)

@@ -60,6 +60,7 @@ type holding struct {
 	origins     map[string]*robots.State // by origin
 	tdm         map[string]*tdmState     // by origin
 	known       series.Host              // the series of the host
+	same        sameText                 // of its pages
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	lastError   *LastError               // the last failure of an item, without its host; nil means none
 	waits       bool                     // some items of the lease wait for another attempt

@@ -21,6 +21,7 @@ type HostView struct {
 	Cause       string        // why it does not answer, or which wall; empty if it answers
 	Robots      string        // the state of its robots.txt; empty if it was not requested yet
 	Traps       []string      // see TrapsOf
+	SameText    uint64        // pages that show the same text, if nearly all of its pages do; otherwise 0
 	NoRobots    bool          // the robots.txt of an origin could not be fetched and is not known
 	LastError   *LastError    // of an item of the host, without Host; nil means none, or that it is not known any more
 }
@@ -36,7 +37,7 @@ func ViewHost(blob []byte, host, userAgent string, p *policy.Policy, now time.Ti
 	err := h.readBlob(blob, now)
 	v := HostView{
 		Delay: h.host.Delay(), DelayReason: h.host.DelayReason(), Backoff: h.host.BackoffReason(),
-		Blocked: h.host.Blocked(), Cause: h.cause, LastError: h.lastError, Traps: h.known.Traps(),
+		Blocked: h.host.Blocked(), Cause: h.cause, LastError: h.lastError, Traps: h.known.Traps(), SameText: h.same.count(),
 	}
 	if rules.IgnoreRobots {
 		v.Robots = "ignored"

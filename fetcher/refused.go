@@ -48,7 +48,10 @@ func (v *visited) answeredByStore(links []frontier.Offer) func(link int, verdict
 			return
 		}
 		rule, reason := "", verdict.Reason
-		if reason == frontier.ReasonHostLimit {
+		switch reason {
+		case frontier.ReasonDuplicate:
+			rule = "--skip-duplicates"
+		case frontier.ReasonHostLimit:
 			rule = "--max-per-host"
 			v.tally.count(v.tally.hosts.Full, links[link].Host, 1)
 		}

@@ -98,7 +98,8 @@ type HostCounts struct {
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
 	// NotTaken counts the finished pages whose data was not taken, by record.Record.NotTaken.
 	NotTaken *topk.Sketch `json:"not_taken"`
-	Full     *topk.Sketch `json:"full"` // URLs that the store refused with frontier.ReasonHostLimit
+	Full     *topk.Sketch `json:"full"`      // URLs that the store refused with frontier.ReasonHostLimit
+	SameText *topk.Sketch `json:"same_text"` // pages of hosts that answer every URL with the same text
 
 	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 
@@ -138,7 +139,7 @@ func (t *tally) addExample(cause string, example Example) {
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
-		NotTaken: topk.New(causesCounted), Full: topk.New(hostsCounted), Causes: make(map[string]string), Examples: make(Examples),
+		NotTaken: topk.New(causesCounted), Full: topk.New(hostsCounted), SameText: topk.New(hostsCounted), Causes: make(map[string]string), Examples: make(Examples),
 	}
 }
 
@@ -182,7 +183,7 @@ func clip(cause string) string {
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
 		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting},
-		{c.NotTaken, other.NotTaken}, {c.Full, other.Full},
+		{c.NotTaken, other.NotTaken}, {c.Full, other.Full}, {c.SameText, other.SameText},
 	} {
 		if pair[1] != nil {
 			pair[0].Merge(pair[1])

@@ -522,7 +522,8 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if links.err != nil {
 		return v.giveBackAfter(links.err)
 	}
-	return early.countIn(v.because(v.finishedWith(&links, outcome, r), causeHandler, r))
+	done := v.showing(v.finishedWith(&links, outcome, r), page.document, r)
+	return early.countIn(v.because(done, causeHandler, r))
 }
 
 // describe fills in the fields of the record that describe the body of the answer.

@@ -272,6 +272,7 @@ type Completion struct {
 	RetryIn time.Duration // with Retry
 	Links   []Offer       // outlinks that the rules of the worker accepted
 	Refused []Refusal     // counts of the outlinks that the rules refused
+	Showed  Showed        // with Finish
 	// Bytes is about how much memory the completion holds, with its links and what Record
 	// writes. A store uses it to bound what it commits at once. It is optional.
 	Bytes int64

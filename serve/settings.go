@@ -28,7 +28,7 @@ var callers = []string{
 	"host-concurrency", "hosts", "include", "keep-param", "latency-factor", "links", "logged-out", "max-body", "max-crawl-delay",
 	"max-depth", "max-external", "max-hosts-per-domain", "max-pages", "max-params", "max-path-repeats", "max-per-host", "max-time",
 	"max-url-bytes", "max-years-ahead", "min-rate", "pause", "preferences", "rate", "retries", "robots", "rotate", "save", "scope",
-	"sitemaps", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent", "window",
+	"sitemaps", "skip-duplicates", "sort-query", "strip-param", "text", "timeout", "types", "urls", "user-agent", "window",
 }
 
 // open reports whether a caller may set and see a setting.

@@ -47,6 +47,7 @@ type Host struct {
 	Next      *time.Time    `json:"next_request,omitempty"`
 	Robots    string        `json:"robots,omitempty"`
 	Traps     []string      `json:"traps,omitempty"`        // series of its URLs that say nothing new, # for each number
+	SameText  uint64        `json:"same_text,omitempty"`    // pages with the same text, if nearly all of its pages have it
 	OldestURL string        `json:"oldest_url,omitempty"`   // has waited for longest: see frontier.HostState
 	Oldest    *time.Time    `json:"oldest_added,omitempty"` // when OldestURL was added, rounded down
 	Finished  *time.Time    `json:"last_finished,omitempty"`
@@ -156,6 +157,9 @@ func (h *Host) WriteText(w io.Writer) error {
 	fact(&b, "robots.txt", human.Printable(h.Robots))
 	for _, pattern := range h.Traps {
 		fact(&b, "trap", human.Printable(pattern)+" says nothing new (--allow-series)")
+	}
+	if h.SameText > 0 {
+		fact(&b, "same text", "nearly all URLs show the same text ("+human.Plural(h.SameText, "page")+"): perhaps an error")
 	}
 	if h.Oldest != nil {
 		fact(&b, "oldest URL", human.Printable(h.OldestURL)+", added "+h.age()+" ago")

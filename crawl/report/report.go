@@ -72,8 +72,9 @@ type Report struct {
 	NotTaken []CauseCount `json:"not_taken,omitempty"`
 	// ScriptSeeds are seeds of the whole crawl that may need JavaScript; nil means that there are none.
 	ScriptSeeds *ScriptSeeds       `json:"script_seeds,omitempty"`
-	FullHosts   FullHosts          `json:"full_hosts,omitempty"` // of the whole crawl, with the part of this run
-	LastError   *fetcher.LastError `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
+	FullHosts   FullHosts          `json:"full_hosts,omitempty"`      // of the whole crawl, with the part of this run
+	SameText    SameText           `json:"same_text_hosts,omitempty"` // of the whole crawl, with the part of this run
+	LastError   *fetcher.LastError `json:"last_error,omitempty"`      // of this run; nil means that no attempt failed
 	Filter      *Filter            `json:"filter,omitempty"`
 	FPR         *FalsePositives    `json:"false_positives,omitempty"`
 	Exact       *Exact             `json:"exact,omitempty"`

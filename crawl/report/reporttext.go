@@ -122,6 +122,7 @@ func (r *Report) writeBooks(b *strings.Builder) {
 		outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")
 	}
 	fact(b, "outcomes", outcomes)
+	fact(b, "same text", r.SameText.String())
 	if k.Queued > 0 {
 		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", human.Plural(r.Hosts, "host"), human.Commas(r.Delayed), human.Commas(r.Retries)))
 	}
@@ -131,6 +132,19 @@ func (r *Report) writeBooks(b *strings.Builder) {
 // FullHosts are hosts that have as many URLs as --max-per-host allows, and how many further URLs were
 // refused. The counts are from a sketch, as the counts in TopHosts are.
 type FullHosts []HostCount
+
+// SameText are hosts that answer nearly every URL with the same text, and the number of pages with it. Often the text says that there is no
+// such page (a soft 404). The counts are from a sketch, as the counts in TopHosts are.
+type SameText []HostCount
+
+// String names the hosts, safe for a terminal. It is empty if there are none.
+func (hosts SameText) String() string {
+	parts := make([]string, len(hosts))
+	for i, h := range hosts {
+		parts[i] = fmt.Sprintf("%s (%s)", human.Printable(h.Host), human.Plural(h.Count, "page"))
+	}
+	return strings.Join(parts, ", ")
+}
 
 // String names the hosts, safe for a terminal. It is empty if there are none.
 func (hosts FullHosts) String() string {

@@ -22,6 +22,7 @@ type Status struct {
 	Drops  []string `json:"drops,omitempty"`
 
 	FullHosts FullHosts `json:"full_hosts,omitempty"`      // as in Report
+	SameText  SameText  `json:"same_text_hosts,omitempty"` // as in Report
 	Errors    Errors    `json:"errors_by_cause,omitempty"` // as in Report
 
 	Now   string `json:"now"`             // what the crawl waits for, and what would change that, in words

@@ -95,6 +95,8 @@ var rows = []*Row{
 		func(s *Settings) Value { return yes(&s.Feeds) }},
 	{"assets", "", Scope, "false", Live, Fixed, "also crawl images, styles, scripts and media of pages; any type unless --types is given",
 		func(s *Settings) Value { return yes(&s.Assets) }},
+	{"skip-duplicates", "", Scope, "false", Live, Later, "follow no links of a page if an earlier page has the same text and the same links",
+		func(s *Settings) Value { return yes(&s.SkipDuplicates) }},
 	{"max-hosts-per-domain", "", Scope, "10k", Live, Fixed, "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit",
 		func(s *Settings) Value { return limit(&s.MaxHostsPerDomain) }},
 	{"max-url-bytes", "", Scope, strconv.Itoa(trap.DefaultMaxURL), Live, Fixed, "refuse URLs longer than this; 0 allows up to 8192",

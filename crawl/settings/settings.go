@@ -43,6 +43,7 @@ type Settings struct {
 	Sitemaps          bool   //
 	Feeds             bool   //
 	Assets            bool   //
+	SkipDuplicates    bool   //
 	MaxHostsPerDomain int
 	MaxURLBytes       int
 	MaxPathRepeats    int

@@ -41,6 +41,7 @@ type Record struct {
 	Truncated    bool      `json:"truncated,omitempty"`
 	Digest       string    `json:"digest,omitempty"`      // sha256:HEX of the part of the body that was kept
 	TextDigest   string    `json:"text_digest,omitempty"` // sha256:HEX of the text that an HTML page shows; see extract.Page.TextDigest
+	DuplicateOf  string    `json:"duplicate_of,omitempty"` // ID of the first page of the crawl with the same text; see frontier.Showed
 	Title        string    `json:"title,omitempty"`
 	Canonical    string    `json:"canonical,omitempty"`           // rel=canonical
 	MayNeedJS    bool      `json:"may_need_javascript,omitempty"` // see extract.Page.MayNeedJS

@@ -23,7 +23,8 @@ type ledger struct {
 	urls          map[string]*known
 	sites         map[string]*site
 	leases        map[frontier.LeaseID]*ledgerLease // leases that have not ended or expired
-	lost          []*ledgerLease                    // the last 10 leases that ended or expired
+	showed        map[frontier.Content]frontier.Referrer
+	lost          []*ledgerLease // the last 10 leases that ended or expired
 	admitted      map[string]bool
 	stats         frontier.Stats // without Delayed, Hosts and Filter
 	seq           int
@@ -75,6 +76,7 @@ func newLedger(d *driver) *ledger {
 	return &ledger{
 		Driver: &d.Driver, opt: d.opt, pagesOnly: d.limitsPagesOnly(), urls: map[string]*known{}, sites: map[string]*site{},
 		leases: map[frontier.LeaseID]*ledgerLease{}, admitted: map[string]bool{},
+		showed: map[frontier.Content]frontier.Referrer{},
 		stats: frontier.Stats{
 			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
 			Outcomes: map[frontier.Outcome]uint64{}, Causes: map[string]uint64{},
@@ -438,7 +440,9 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			continue
 		}
 		h.settled[k] = true
+		told, c := g.show(c)
 		counts, answers := g.follow(c, now)
+		answers = told + answers
 		written[k] = records{answers: answers}
 		g.stats.Leased--
 		s := g.sites[h.host]
@@ -492,6 +496,29 @@ func (h *ledgerLease) find(c frontier.Completion) *known {
 		}
 	}
 	return nil
+}
+
+// show notes what the item of a completion showed. It returns what the item was told, and the completion with the links that are followed.
+func (g *ledger) show(c frontier.Completion) (told string, followed frontier.Completion) {
+	if c.Disposition != frontier.Finish || c.Showed.Content == (frontier.Content{}) {
+		return "", c
+	}
+	first := func(content frontier.Content) frontier.Referrer {
+		if _, known := g.showed[content]; !known {
+			g.showed[content] = frontier.ReferrerOf(c.Item)
+		}
+		return g.showed[content]
+	}
+	var wrote records
+	wrote.first(first(c.Showed.Content))
+	if c.Showed.WithLinks != (frontier.Content{}) && first(c.Showed.WithLinks) != frontier.ReferrerOf(c.Item) && len(c.Links) > 0 {
+		for i := range c.Links {
+			wrote.answer(i, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonDuplicate})
+		}
+		c.Refused = append(slices.Clone(c.Refused), frontier.Refusal{Reason: frontier.ReasonDuplicate, Count: uint64(len(c.Links))})
+		c.Links = nil
+	}
+	return wrote.answers, c
 }
 
 func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts, answers string) {

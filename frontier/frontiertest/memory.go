@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,9 +59,10 @@ type Memory struct {
 	hosts    map[string]*host                  // every host that ever had an entry
 	leases   map[frontier.LeaseID]*lease       // also leases that have ended, until their deadline
 	admitted map[string]bool                   // scope keys
-	groups   map[string]map[string]bool        // keys of quota groups
-	seq      uint64                            // of the last entry
-	top      uint32                            // the latest round of an entry
+	showed   map[frontier.Content]frontier.Referrer
+	groups   map[string]map[string]bool // keys of quota groups
+	seq      uint64                     // of the last entry
+	top      uint32                     // the latest round of an entry
 
 	submitting sync.Mutex // held during a call of Submit or RetryOnce; guards notes
 	notes      map[[32]byte]*note
@@ -115,6 +117,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		hosts:    map[string]*host{},
 		leases:   map[frontier.LeaseID]*lease{},
 		admitted: map[string]bool{},
+		showed:   map[frontier.Content]frontier.Referrer{},
 		groups:   map[string]map[string]bool{},
 		notes:    map[[32]byte]*note{},
 	}
@@ -259,7 +262,8 @@ type draft struct {
 
 	recovered, promoted uint64
 
-	top uint32 // as in Memory
+	top    uint32                                 // as in Memory
+	showed map[frontier.Content]frontier.Referrer // contents that are new
 }
 
 type offered struct {
@@ -270,7 +274,7 @@ type offered struct {
 
 func (m *Memory) newDraft() *draft {
 	return &draft{
-		m: m, top: m.top,
+		m: m, top: m.top, showed: map[frontier.Content]frontier.Referrer{},
 		prints:  map[bloomstore.Fingerprint]bool{},
 		perHost: map[string]uint64{},
 		books:   frontier.Books{Refused: map[frontier.Reason]uint64{}},
@@ -324,9 +328,23 @@ func (d *draft) judge(o offered) frontier.Verdict {
 	return frontier.Verdict{Answer: frontier.Added}
 }
 
+// showedFirst returns the first item that showed a content. If none did, that is the given item.
+func (d *draft) showedFirst(content frontier.Content, item bloomstore.Fingerprint) frontier.Referrer {
+	first, known := d.m.showed[content]
+	if !known {
+		first, known = d.showed[content]
+	}
+	if !known {
+		first = frontier.ReferrerOf(item)
+		d.showed[content] = first
+	}
+	return first
+}
+
 // commit makes the draft take effect.
 func (d *draft) commit(now time.Time) {
 	m := d.m
+	maps.Copy(m.showed, d.showed)
 	for _, o := range d.added {
 		if m.filter != nil {
 			m.filter.TestOrAdd(o.print[:])

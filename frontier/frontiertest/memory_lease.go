@@ -413,7 +413,11 @@ func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Complet
 
 // follow adds the links of completions to the draft, and writes the records. It returns the answers to the links by completion.
 func (d *draft) follow(l *lease, done []frontier.Completion) (all [][]frontier.Verdict, records uint64, err error) {
-	for _, c := range done {
+	for i := range done {
+		c, _ := done[i].ShowedFirst(func(content frontier.Content) (frontier.Referrer, error) {
+			return d.showedFirst(content, done[i].Item), nil
+		})
+		done[i] = *c
 		var counts frontier.LinkCounts
 		verdicts := d.offer(c.Links, l.decided[d.m.entries[c.Item]].Each)
 		all = append(all, verdicts)

@@ -191,12 +191,20 @@ func (r *records) answer(link int, verdict frontier.Verdict) {
 	r.answers += fmt.Sprintf("%d %v %s, ", link, verdict.Answer, verdict.Reason)
 }
 
+func (r *records) first(first frontier.Referrer) { r.answers += fmt.Sprintf("first %x, ", first) }
+
 // completion returns a random completion of k. The Record of the completion updates
 // *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.randomOffers(4), LinkAnswered: wrote.answer}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
+	}
+	if p.chance(50) {
+		c.Showed = frontier.Showed{Content: frontier.Content{1, byte(p.rng.IntN(20))}, First: wrote.first}
+		if p.chance(30) {
+			c.Showed.WithLinks = frontier.Content{2, byte(p.rng.IntN(20))}
+		}
 	}
 	c.BodyBytes = int64(p.rng.IntN(1 << 20))
 	switch p.rng.IntN(8) {

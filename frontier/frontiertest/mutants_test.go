@@ -279,6 +279,21 @@ var mutants = []mutant{
 			return b.Memory.Complete(ctx, id, done, update)
 		}
 	}, []string{"CompleteRefusesBadCalls"}, true},
+	{"names the item itself as the first with its content", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			b.locked(func(m *Memory) { clear(m.showed) })
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"ContentsHaveAFirstItem", "DuplicatesAddNoLinks"}, false},
+	{"follows the links of duplicates", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			done = slices.Clone(done)
+			for i := range done {
+				done[i].Showed.WithLinks = frontier.Content{}
+			}
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"DuplicatesAddNoLinks"}, false},
 	{"ignores items of other leases", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			own := slices.DeleteFunc(slices.Clone(done), func(c frontier.Completion) bool {

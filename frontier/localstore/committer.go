@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
@@ -40,16 +41,17 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // exact keys whose rows this group wrote, but cannot read yet
-	sampled  map[bloomstore.Fingerprint]bool // keys added to the sample
-	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
-	sizes    map[string]uint64               // number of keys in the quota groups that changed
-	reserved map[string]bool                 // keys added to quota groups
-	notes    map[[32]byte][]byte             // notes that this group wrote
-	records  bool                            // a record was written to the output
-	unsynced bool                            // the last batch was applied, but not synced
-	synced   bool                            // a batch was synced to disk
-	changed  bool                            // the counters' row must be written
+	exact    map[bloomstore.Fingerprint]bool        // exact keys whose rows this group wrote, but cannot read yet
+	sampled  map[bloomstore.Fingerprint]bool        // keys added to the sample
+	retried  map[uint64]bool                        // failed rows that this group removed, by their numbers
+	sizes    map[string]uint64                      // number of keys in the quota groups that changed
+	reserved map[string]bool                        // keys added to quota groups
+	notes    map[[32]byte][]byte                    // notes that this group wrote
+	showed   map[frontier.Content]frontier.Referrer // contents that this group wrote
+	records  bool                                   // a record was written to the output
+	unsynced bool                                   // the last batch was applied, but not synced
+	synced   bool                                   // a batch was synced to disk
+	changed  bool                                   // the counters' row must be written
 	scratch  []byte
 
 	due, queue *pebble.Iterator // read by the grants; nil until used
@@ -65,6 +67,7 @@ func (s *Store) newGroup() *group {
 		sizes:    make(map[string]uint64),
 		reserved: make(map[string]bool),
 		notes:    make(map[[32]byte][]byte),
+		showed:   make(map[frontier.Content]frontier.Referrer),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
@@ -96,7 +97,11 @@ func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) e
 
 // settle completes the item l.held[index]. Its errors are fatal.
 func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offer) error {
-	counts, err := g.follow(c, links)
+	c, err := c.ShowedFirst(func(content frontier.Content) (frontier.Referrer, error) { return g.showedFirst(content, c.Item) })
+	if err != nil {
+		return err
+	}
+	counts, err := g.follow(c, links[:len(c.Links)])
 	if err != nil {
 		return err
 	}
@@ -143,6 +148,25 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 		g.enqueue(l.host, &item)
 	}
 	return nil
+}
+
+// showedFirst returns the first item that showed a content. If none did, that is this item.
+func (g *group) showedFirst(content frontier.Content, item bloomstore.Fingerprint) (first frontier.Referrer, err error) {
+	if first, known := g.showed[content]; known {
+		return first, nil
+	}
+	row, err := g.get(contentKey(content))
+	if err != nil {
+		return first, err
+	}
+	if row == nil {
+		first = frontier.ReferrerOf(item)
+		g.showed[content] = first
+		g.set(contentKey(content), first[:])
+	} else if copy(first[:], row) < len(first) {
+		return first, fatal("read a content", errRow)
+	}
+	return first, nil
 }
 
 // follow adds the links of a completion and counts them.

@@ -10,6 +10,7 @@ import (
 // The first byte of a key is the letter of its table. Numbers are big-endian, so that they
 // sort.
 const (
+	tableContent = 'c' // frontier.Content -> frontier.Referrer of the first item that showed it
 	tableMeta    = 'm' // nothing -> meta, JSON: the counters and the files of the filter
 	tableHost    = 'h' // host key -> host row
 	tableBlob    = 'b' // host key -> HostUpdate.Blob
@@ -38,6 +39,7 @@ func scopeKey(key string) []byte  { return append([]byte{tableScope}, key...) }
 func leaseKey(id [16]byte) []byte { return append([]byte{tableLease}, id[:]...) }
 
 func outcomeKey(f bloomstore.Fingerprint) []byte { return append([]byte{tableOutcome}, f[:]...) }
+func contentKey(c frontier.Content) []byte       { return append([]byte{tableContent}, c[:]...) }
 func exactKey(f bloomstore.Fingerprint) []byte   { return append([]byte{tableExact}, f[:]...) }
 
 func knownKey(f bloomstore.Fingerprint) []byte  { return append([]byte{tableKnown}, f[:]...) }

@@ -71,6 +71,9 @@ type Policy struct {
 	Assets  bool
 	AnyType bool // answers of any content type are read, whatever the client accepts
 
+	// SkipDuplicates refuses the links of a page if an earlier page has the same text and the same links.
+	SkipDuplicates bool
+
 	// Preferences says where the worker looks for what owners say about the use of their content.
 	Preferences Preferences
 	// ContentUse are the uses for which the crawl collects pages: search, train-ai and ai-use. What its owner refuses for

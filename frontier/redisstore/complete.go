@@ -134,6 +134,9 @@ func (c *completing) end() {
 const maxEpochs = 4
 
 func (c *completing) run(ctx context.Context) error {
+	if err := c.show(ctx); err != nil {
+		return err
+	}
 	if err := c.decide(ctx); err != nil {
 		return err
 	}
@@ -158,6 +161,35 @@ func (c *completing) run(ctx context.Context) error {
 		}
 	}
 	return errEpoch
+}
+
+// show asks which items were the first with the contents of the completions, and leaves out links that need not be followed. A
+// repeated call has the same answers.
+func (c *completing) show(ctx context.Context) error {
+	var showed []frontier.ShowedBy
+	for _, t := range c.todo {
+		for _, content := range []frontier.Content{t.Showed.Content, t.Showed.WithLinks} {
+			if content != (frontier.Content{}) && t.Disposition == frontier.Finish {
+				showed = append(showed, frontier.ShowedBy{Content: content, Item: t.Item})
+			}
+		}
+	}
+	if len(showed) == 0 || c.cfg.Contents == nil {
+		return nil
+	}
+	first, err := c.cfg.Contents.First(ctx, showed)
+	if err != nil {
+		return err
+	}
+	known := make(map[frontier.Content]frontier.Referrer, len(showed))
+	for i := range showed {
+		known[showed[i].Content] = first[i]
+	}
+	for i := range c.todo {
+		t := &c.todo[i]
+		t.Completion, _ = t.ShowedFirst(func(content frontier.Content) (frontier.Referrer, error) { return known[content], nil })
+	}
+	return nil
 }
 
 // isExact reports whether the exact set stores the item of a completion.

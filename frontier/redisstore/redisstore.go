@@ -39,6 +39,8 @@ type Config struct {
 	FPR        float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
 	Growth     bloomstore.Growth // fixed: what the filter does with more than Capacity keys
 	Partitions int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
+	// Contents remembers which item was the first with a content. nil means that the store ignores Completion.Showed.
+	Contents frontier.Contents
 	// Exact is the exact set, which then decides whether exact items are new. nil means that Redis decides. It is fixed whether
 	// there is one. Its fields are used after OpenOutput has returned. A worker needs its End, and an OpenOutput.
 	Exact *exact.Client

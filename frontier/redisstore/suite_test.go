@@ -81,7 +81,7 @@ func suiteConfig(at redis.UniversalOptions, partitions int, opt frontiertest.Opt
 		Policy: policy.NewLive(&policy.Policy{
 			Politeness: politeness.Policy{Delay: opt.Delay}, MaxPerHost: opt.MaxPerHost, SeedsUnlimited: opt.SeedsUnlimited,
 		}).Load,
-		LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
+		Contents: new(frontiertest.MemoryContents), LeaseTTL: opt.LeaseTTL, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 	}
 	if opt.Policy != nil {
 		cfg.Policy = opt.Policy.Load

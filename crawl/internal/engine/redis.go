@@ -132,6 +132,9 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}
+	if c.Rows {
+		config.Contents = contentsOf{&w}
+	}
 	store, err := redisstore.Open(ctx, config)
 	if err != nil {
 		w.closeKeys()
@@ -221,6 +224,14 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		return output, nil
 	}
 	return w.setRecordFiles(journal), nil
+}
+
+// contentsOf remembers contents in the Postgres of a worker, which is opened after the store has this value.
+type contentsOf struct{ *worker }
+
+// First implements frontier.Contents.
+func (c contentsOf) First(ctx context.Context, showed []frontier.ShowedBy) ([]frontier.Referrer, error) {
+	return c.keys.First(ctx, showed)
 }
 
 // openSides opens the files of answers and, if the argument edges is true, the journal of
