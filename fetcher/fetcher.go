@@ -156,6 +156,9 @@ type Config struct {
 	// the maximum, those beyond it are only counted, and OnRefused is not called for them.
 	OnRefused func(Refused)
 
+	// Visits knows the earlier visits of pages. It is optional: without it, nothing is known.
+	Visits Visits
+
 	// OnlyBlocked reports whether URLs are queued, none is leased, and each queued one belongs to a blocked
 	// host (BlockOf). Then Run ends with Blocked. Run calls it now and then while no host is due and no lease
 	// is held. It is optional: without it, Run waits until the hosts may be asked again.
