@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
 // The types of events.
@@ -38,6 +39,15 @@ type Event struct {
 	// Cursor is the position after this event in the outbox that returned the event. It
 	// is not part of the event's JSON.
 	Cursor Cursor
+}
+
+// Unchanged reports whether the page was visited again and has not changed.
+func (e *Event) Unchanged() bool {
+	if !bytes.Contains(e.Data, []byte(`"change":"unchanged"`)) { // saves work: the text can also be in a field of the page
+		return false
+	}
+	var r struct{ Change revisit.Change }
+	return json.Unmarshal(e.Data, &r) == nil && r.Change == revisit.Unchanged
 }
 
 // Source returns the source of the events of a crawl. The argument crawl is the id that the

@@ -24,7 +24,7 @@ type Config struct {
 	Progress    Progress
 	CursorKey   string              // the key of the cursor in a TransactionalSink; empty means Name
 	From        From                // where a relay with a new name starts
-	Keep        func(e *Event) bool // reports whether to deliver an event; nil means all but PageDropped
+	Keep        func(e *Event) bool // reports whether to deliver an event; nil means all but PageDropped and Unchanged
 	Outstanding int                 // maximum number of unacknowledged events; 0 means 256
 	Batch       int                 // maximum number of events in one call of Send; 0 means 64
 	Poll        time.Duration       // time between reads of the outbox while there are no new events; 0 means 1 s
@@ -35,7 +35,7 @@ type Config struct {
 // keeps reports whether to deliver an event.
 func (c *Config) keeps(e *Event) bool {
 	if c.Keep == nil {
-		return e.Type != PageDropped
+		return e.Type != PageDropped && !e.Unchanged()
 	}
 	return c.Keep(e)
 }

@@ -29,6 +29,7 @@ type Archive interface {
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	v.record = r
 	done := v.finished(v.item, outcome, r)
+	v.sayChange(r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {
 		write := done.Record
 		done.Record = func(links frontier.LinkCounts) error {

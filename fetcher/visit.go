@@ -91,6 +91,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, wishes 
 func (v *visited) request(delay time.Duration, started func()) error {
 	stage.Fetch.Begin()
 	v.rules = v.present()
+	v.remember()
 	setStart := func(at time.Time) { // may run in another goroutine
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -100,7 +101,7 @@ func (v *visited) request(delay time.Duration, started func()) error {
 	grow := v.newGrowth(v.share)
 	v.tally.requests.Add(1)
 	answer, err := v.cfg.Client.Get(v.hard, v.holding.request(v.item, get.Request{
-		URL: v.spelling(), Header: v.rules.host.Header, Private: v.private, Permit: v.permitOf(&v.item), Grow: grow.grow,
+		URL: v.spelling(), Header: v.header(), Private: v.private, Permit: v.permitOf(&v.item), Grow: grow.grow,
 		Started: func() {
 			setStart(v.start())
 			started()
@@ -190,9 +191,13 @@ type visited struct {
 	rules   *hostRules // for the present request, and then for its answer
 	item    frontier.Item
 	url     canon.URL
-	private bool      // requests get the private headers
-	wishes  wishes    // about the use of the page, from before the request
-	at      time.Time // when the last request started; guarded by holding.mu
+	private bool   // requests get the private headers
+	wishes  wishes // about the use of the page, from before the request
+	row     *Known // from earlier visits; nil means nothing
+
+	conditional http.Header // the conditions of the present request; empty if it has none
+	insisted    bool        // the page is requested again without conditions, after a 304 that was not believed
+	at          time.Time   // when the last request started; guarded by holding.mu
 
 	asked   []string       // the spellings of url that were requested; see respell
 	next    string         // the spelling to request now; empty if the answer counts
@@ -399,6 +404,13 @@ func (v *visited) answered() frontier.Completion {
 	outcome, retry := answer.Outcome()
 	if wall := answer.Wall(); wall.Reason != "" {
 		return v.walled(wall, r)
+	}
+	if v.notModified() {
+		return v.finish(frontier.NotModified, r)
+	}
+	if len(v.conditional) > 0 && (answer.Status == http.StatusNotModified || answer.Status == http.StatusPreconditionFailed) {
+		v.insisted, v.next = true, v.spelling()
+		return v.respelled()
 	}
 	if retry {
 		r.Error = "status " + statusText(answer.Status)

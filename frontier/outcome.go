@@ -7,7 +7,7 @@ type Outcome string
 // is Failed.
 const (
 	OK          Outcome = "ok"           // 2xx
-	Redirect    Outcome = "redirect"     // 3xx
+	Redirect    Outcome = "redirect"     // 3xx, except 304
 	ClientError Outcome = "client_error" // 4xx, except 402, 408, 425 and 429
 	Robots      Outcome = "robots"       // robots.txt disallows it
 	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
@@ -23,7 +23,10 @@ const (
 	// requested, or its content was not kept.
 	RefusedUse Outcome = "refused_use"
 
-	ServerError Outcome = "server_error" // 5xx, after all attempts
+	// NotModified is Done: 304, to a request that asked whether the page has changed since its last visit.
+	NotModified Outcome = "not_modified"
+
+	ServerError Outcome = "server_error" // 5xx, or 304 without a reason, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
 	HostDead    Outcome = "host_dead"    // the whole host was given up
@@ -60,6 +63,7 @@ var Outcomes = [...]struct {
 	{Blocked, "d", Failed, false},
 	{Dropped, "v", Failed, false},
 	{RefusedUse, "f", Done, false},
+	{NotModified, "m", Done, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides

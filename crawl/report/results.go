@@ -38,7 +38,7 @@ var results = []struct {
 	outcomes []frontier.Outcome
 }{
 	{Status2xx, []frontier.Outcome{frontier.OK, frontier.Type, frontier.Coding, frontier.Handler}},
-	{Status3xx, []frontier.Outcome{frontier.Redirect}},
+	{Status3xx, []frontier.Outcome{frontier.Redirect, frontier.NotModified}},
 	{Status4xx, []frontier.Outcome{frontier.ClientError, frontier.Throttled}},
 	{Status5xx, []frontier.Outcome{frontier.ServerError}},
 	{NoAnswer, []frontier.Outcome{frontier.Network, frontier.HostDead, frontier.WorkerLost}},

@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
 // Parse returns a function that reports whether the type of an event is in types, and the
@@ -25,6 +26,9 @@ import (
 //   - host: the host key, in any spelling that a URL can have; a value *.example.org means
 //     all hosts below example.org, but not example.org
 //   - class: the class of the URL, such as bulk, exact, sitemap or listed
+//   - change: new, changed, unchanged or gone, in a crawl that visits pages again
+//
+// Unless a filter names the field change, events of pages that are unchanged are left out.
 //
 // An event whose record is not valid JSON matches no filter.
 func Parse(types, filters []string) (func(e *events.Event) bool, error) {
@@ -51,8 +55,9 @@ func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 			types = append(types, events.PageDropped)
 		}
 	}
+	changes := slices.ContainsFunc(terms, func(t term) bool { return t.field == "change" })
 	return func(e *events.Event) bool {
-		if !slices.Contains(types, e.Type) {
+		if !slices.Contains(types, e.Type) || !changes && e.Unchanged() {
 			return false
 		}
 		return len(terms) == 0 || matches(e, terms)
@@ -63,11 +68,12 @@ func matches(e *events.Event, terms []term) bool {
 	var r struct {
 		Outcome string `json:"outcome"`
 		Class   string `json:"class"`
+		Change  string `json:"change"`
 	}
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return false
 	}
-	fields := map[string]string{"outcome": r.Outcome, "host": e.Host, "class": cmp.Or(r.Class, frontier.Bulk.String())}
+	fields := map[string]string{"outcome": r.Outcome, "host": e.Host, "class": cmp.Or(r.Class, frontier.Bulk.String()), "change": r.Change}
 	return !slices.ContainsFunc(terms, func(t term) bool {
 		return slices.ContainsFunc(t.values, func(value string) bool { return equal(t.field, fields[t.field], value) }) == t.not
 	})
@@ -92,8 +98,8 @@ type term struct {
 func parseTerm(text string) (term, error) {
 	name, list, found := strings.Cut(text, "=")
 	name, not := strings.CutSuffix(name, "!")
-	if !found || name != "outcome" && name != "host" && name != "class" {
-		return term{}, fmt.Errorf("filter is %q, want outcome=, host= or class= (or !=) and values with commas between them", text)
+	if !found || !slices.Contains([]string{"outcome", "host", "class", "change"}, name) {
+		return term{}, fmt.Errorf("filter is %q, want outcome=, host=, class= or change= (or !=) and values with commas between them", text)
 	}
 	t := term{field: name, values: strings.Split(list, ","), not: not}
 	for i, value := range t.values {
@@ -101,6 +107,8 @@ func parseTerm(text string) (term, error) {
 		switch name {
 		case "outcome":
 			valid = frontier.Outcome(value).State() != frontier.Unknown
+		case "change":
+			valid = slices.Contains([]revisit.Change{revisit.New, revisit.Changed, revisit.Unchanged, revisit.Gone}, revisit.Change(value))
 		case "host":
 			t.values[i], valid = canonicalHost(value)
 		}

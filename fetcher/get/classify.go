@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"syscall"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -210,6 +211,8 @@ func OutcomeOf(status int) (outcome frontier.Outcome, retry bool) {
 		return frontier.Network, true
 	case status < 300:
 		return frontier.OK, false
+	case status == http.StatusNotModified: // to a request without conditions
+		return frontier.ServerError, true
 	case status < 400:
 		return frontier.Redirect, false
 	case status == 408, status == 425, status == 429:

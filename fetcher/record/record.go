@@ -39,8 +39,8 @@ type Record struct {
 	Charset      string    `json:"charset,omitempty"`
 	Bytes        int64     `json:"bytes"` // of the body, decompressed
 	Truncated    bool      `json:"truncated,omitempty"`
-	Digest       string    `json:"digest,omitempty"`      // sha256:HEX of the part of the body that was kept
-	TextDigest   string    `json:"text_digest,omitempty"` // sha256:HEX of the text that an HTML page shows; see extract.Page.TextDigest
+	Digest       string    `json:"digest,omitempty"`       // sha256:HEX of the part of the body that was kept
+	TextDigest   string    `json:"text_digest,omitempty"`  // sha256:HEX of the text that an HTML page shows; see extract.Page.TextDigest
 	DuplicateOf  string    `json:"duplicate_of,omitempty"` // ID of the first page of the crawl with the same text; see frontier.Showed
 	Title        string    `json:"title,omitempty"`
 	Canonical    string    `json:"canonical,omitempty"`           // rel=canonical
@@ -51,6 +51,8 @@ type Record struct {
 	Spelling     string    `json:"spelling,omitempty"` // of URL in the last request, if it differs from URL
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
+	Change       string    `json:"change,omitempty"`  // revisit.Change, in a crawl that visits pages again
+	MaxAge       int64     `json:"max_age,omitempty"` // seconds for which the answer stays fresh, as its site says, likewise
 	Error        string    `json:"error,omitempty"`
 	Check        string    `json:"check,omitempty"`       // of a link that leads out: ok, broken or unknown; empty for other records
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory

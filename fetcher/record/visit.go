@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/revisit"
@@ -13,9 +14,9 @@ import (
 // Visit returns what the record says about its page. A redirect is a page whose text is its target. A page whose content
 // was not taken, such as one of an unwanted type, is a page with the text of the outcome.
 func (r *Record) Visit() revisit.Visit {
-	v := revisit.Visit{At: r.FetchedAt, ETag: r.ETag, LastModified: r.LastModified}
+	v := revisit.Visit{At: r.FetchedAt, ETag: r.ETag, LastModified: r.LastModified, MaxAge: time.Duration(r.MaxAge) * time.Second}
 	switch outcome := frontier.Outcome(r.Outcome); {
-	case outcome == "not_modified":
+	case outcome == frontier.NotModified:
 		v.Answer = revisit.NotModified
 	case r.Status == http.StatusNotFound || r.Status == http.StatusGone:
 		v.Answer = revisit.NotFound

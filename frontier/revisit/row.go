@@ -100,6 +100,12 @@ func (r Row) After(v Visit, p Plan, weight float64) (Row, Change) {
 	return r, change
 }
 
+// Says returns what a visit says about the page, as After does.
+func (r Row) Says(v Visit) Change {
+	_, change := r.After(v, Fixed(day, Limits{day, day}), 1)
+	return change
+}
+
 // notFound returns the row after a visit that did not find the page. The page is gone if a visit a day later does not find it either.
 func (r Row) notFound(v Visit, p Plan, wasGone bool) (Row, Change) {
 	if r.Missing == 0 {

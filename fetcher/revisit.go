@@ -1,0 +1,155 @@
+package fetcher
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
+)
+
+// remember looks up the earlier visits of the page, and decides whether the next request is conditional. A second attempt is not: so a
+// server that answers 304 without reason cannot hide a page.
+func (v *visited) remember() {
+	v.row, v.conditional = nil, nil
+	if v.cfg.Visits == nil || frontier.IsCheck(v.item.URL) {
+		return
+	}
+	known, ok, err := v.cfg.Visits.Known(v.item.Fingerprint)
+	if err != nil || !ok { // the run reports the error; the page is fetched as at first
+		return
+	}
+	v.row = &known
+	if known.Unconditional || v.item.Attempts > 0 || v.insisted {
+		return
+	}
+	v.conditional = conditions(&known.Row)
+}
+
+// header returns the header of the policy with the conditions of the request.
+func (v *visited) header() map[string][]string {
+	all := v.rules.host.Header
+	if len(v.conditional) == 0 {
+		return all
+	}
+	header := make(map[string][]string, len(all)+len(v.conditional))
+	for name, values := range all {
+		header[name] = values
+	}
+	for name, values := range v.conditional {
+		header[name] = values
+	}
+	return header
+}
+
+// conditions returns the headers of a conditional request (RFC 9110, section 13.1) with the validators of a row, or nil if it has none.
+// A server that packs a page while it sends it may add to its ETag what it does not know any more when it is asked (Apache's
+// -gzip), so both forms are sent.
+func conditions(row *revisit.Row) http.Header {
+	header := http.Header{}
+	if tag := row.ETag; isFieldValue(tag) {
+		if plain := withoutCoding(tag); plain != tag {
+			tag += ", " + plain
+		}
+		header.Set("If-None-Match", tag)
+	}
+	if _, err := http.ParseTime(row.LastModified); err == nil && isFieldValue(row.LastModified) {
+		header.Set("If-Modified-Since", row.LastModified)
+	}
+	if len(header) == 0 {
+		return nil
+	}
+	return header
+}
+
+// isFieldValue reports whether a text, which a server sent, can be sent back in a header.
+func isFieldValue(text string) bool {
+	const most = 1 << 10
+	for _, c := range []byte(text) {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return text != "" && len(text) <= most
+}
+
+// withoutCoding removes from an ETag what servers add to it for a content coding: "x-gzip", "x;gzip", "x--gzip", "x-br" and so on.
+func withoutCoding(tag string) string {
+	bare, quoted := strings.CutSuffix(tag, `"`)
+	if !quoted {
+		return tag
+	}
+	for _, coding := range []string{"gzip", "br", "deflate", "zstd", "df"} {
+		for _, mark := range []string{"--", "-", ";", "+", ":"} {
+			if plain, has := strings.CutSuffix(bare, mark+coding); has && strings.Trim(plain, `W/"`) != "" {
+				return plain + `"`
+			}
+		}
+	}
+	return tag
+}
+
+// sameTag compares two ETags weakly (RFC 9110, section 8.8.3.2), without what servers add for a content coding.
+func sameTag(a, b string) bool {
+	opaque := func(tag string) string { return strings.TrimPrefix(withoutCoding(tag), "W/") }
+	return opaque(a) == opaque(b)
+}
+
+// notModified returns whether the answer says that the page is as it was at the last visit. A 304 is believed only if the request was
+// conditional, and if its ETag, if any, is one that was sent (RFC 9111, section 4.3.4).
+func (v *visited) notModified() bool {
+	if v.answer.Status != http.StatusNotModified || len(v.conditional) == 0 {
+		return false
+	}
+	tag := v.answer.Header.Get("Etag")
+	return tag == "" || v.row.Row.ETag == "" || sameTag(tag, v.row.Row.ETag)
+}
+
+// sayChange sets the fields of a record that say what the visit found, in a crawl that visits pages again.
+func (v *visited) sayChange(r *record.Record) {
+	if v.cfg.Visits == nil || r.Check != "" {
+		return
+	}
+	if v.answer != nil {
+		r.MaxAge = int64(maxAge(v.answer.Header) / time.Second)
+	}
+	row := revisit.Row{}
+	if v.row != nil {
+		row = v.row.Row
+	}
+	r.Change = string(row.Says(r.Visit()))
+}
+
+// mostAge bounds Record.MaxAge.
+const mostAge = 10 * 365 * 24 * time.Hour
+
+// maxAge returns for how long an answer stays fresh from now on, as its site says (RFC 9111, section 4.2), or 0.
+func maxAge(header http.Header) time.Duration {
+	fresh, given := time.Duration(0), false
+	for directive := range strings.SplitSeq(strings.Join(header.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "no-cache", "no-store":
+			return 0
+		case "max-age":
+			if n, err := strconv.ParseInt(strings.Trim(strings.TrimSpace(value), `"`), 10, 64); err == nil && n >= 0 && !given {
+				fresh, given = time.Duration(min(n, int64(mostAge/time.Second)))*time.Second, true
+			}
+		}
+	}
+	if !given {
+		expires, err := http.ParseTime(header.Get("Expires"))
+		date, errDate := http.ParseTime(header.Get("Date"))
+		if err != nil || errDate != nil {
+			return 0
+		}
+		fresh = expires.Sub(date)
+	}
+	if age, err := strconv.ParseInt(strings.TrimSpace(header.Get("Age")), 10, 64); err == nil && age > 0 {
+		fresh -= time.Duration(min(age, int64(mostAge/time.Second))) * time.Second
+	}
+	return max(0, min(fresh, mostAge))
+}
