@@ -66,6 +66,7 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.ses.worker.Progress(), time.Since(m.started).Seconds()
 	r.LastError, r.Relays = p.LastError, m.lags()
+	r.Visits, _ = m.ses.visitFigures() // the run reports errors of the rows
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
@@ -104,6 +105,9 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		return nil, err
 	}
 	r.Relays = ses.lags(ctx)
+	if r.Visits, err = ses.visitFigures(); err != nil {
+		return nil, err
+	}
 	shared, err := ses.engine.Sharing(ctx)
 	if err != nil {
 		return nil, err
@@ -174,6 +178,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	r := newReport(h.location.String(), dir, st.Stats)
 	r.Exact, r.Relays, r.NotTaken = exactOf(st.Stats, st.Exact), st.Relays, st.NotTaken
 	r.FullHosts, r.SameText, r.Errors, r.Now = st.FullHosts, st.SameText, st.Errors, st.Now
+	r.Visits = st.Visits
 	if st.Progress != nil {
 		r.LastError = st.Progress.LastError
 	}

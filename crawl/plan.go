@@ -27,6 +27,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
@@ -191,7 +192,7 @@ func (p *Plan) parse() []error {
 	if s.CDC && s.Sink != sinkPostgres {
 		errs = append(errs, errors.New("crawl: Settings.CDC needs records in Postgres, but Settings.Sink is jsonl"))
 	}
-	errs = append(errs, checkHosts(s.Hosts), p.parseExact(), p.parseCanon())
+	errs = append(errs, checkHosts(s.Hosts), p.checkRecrawl(s), p.parseExact(), p.parseCanon())
 	p.policy = policy.NewLive(policyOf(s, p.version))
 	var err error
 	if p.fields, err = fields.New(s.Fields...); err != nil {
@@ -216,6 +217,9 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
 		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Pause: targetsOf(s.Pause),
 	}
+	p.Recrawl, _ = revisit.ParseAim(s.Recrawl) // see Settings.Check
+	p.RecrawlLimits, _ = revisit.ParseLimits(s.RecrawlEvery)
+	p.PurgeGone, _ = revisit.ParseTime(s.PurgeGone)
 	if version != nil {
 		p.Version = version.Number
 	}

@@ -123,6 +123,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	if ses.plan.jar != nil {
 		watch.Go(func() { ses.saveCookies(watching) })
 	}
+	revisited := ses.revisit(watching, endRun)
 	m.reportJournal(watching, false) // before the first record
 	reporting, endReporting := context.WithCancel(watching)
 	var reports sync.WaitGroup
@@ -140,6 +141,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	m.finishJournals(ctx, c.ending, r.endedByItself())
 	endWatching()
 	watch.Wait()
+	err = errors.Join(err, <-revisited)
 	if secret, is := errors.AsType[*SecretError](cause); is {
 		err = errors.Join(secret, err)
 	}

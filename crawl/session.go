@@ -41,6 +41,7 @@ type session struct {
 	partial  bool                 // a Feed ended before all its seeds were added
 	refusal  string               // the first of Config.Seeds that was refused, and why; read after the run
 	handlers handlers
+	revisits *revisits     // nil if the session only looks, or the crawl is in Redis
 	monitor  *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
 	changed  chan struct{} // signals a change that a Watch shows at once
 	close    func() error  // closes the crawl at the first call, and returns the same error at each call
@@ -57,7 +58,11 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	p.opened = true
 	ses := &session{plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
-		err := opened.Close()
+		var err error
+		if ses.revisits != nil {
+			err = ses.revisits.close()
+		}
+		err = errors.Join(err, opened.Close())
 		if p.client != nil {
 			p.client.Close()
 		}
@@ -81,7 +86,13 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	if p.Redis != nil {
 		unconfirmed = ses.confirmed.opening
 	}
+	var known fetcher.Visits
+	if p.Redis == nil && p.Settings.Sink != sinkPostgres && purpose == engine.ToCrawl {
+		ses.revisits = &revisits{ses: ses}
+		known = ses.revisits
+	}
 	ses.worker, err = fetcher.New(fetcher.Config{
+		Visits:      known,
 		Unconfirmed: unconfirmed, Pass: p.Gate.Join(),
 		// If this process adds seeds but does not run the crawl, it stores the origins of the
 		// seeds. A later run might have private headers, which it sends only to these origins.

@@ -17,6 +17,9 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	st.Relays = ses.lags(ctx)
+	if st.Visits, err = ses.visitFigures(); err != nil {
+		return st, err
+	}
 	if st.Pauses, st.Drops, err = ses.rules(ctx); err != nil {
 		return st, err
 	}

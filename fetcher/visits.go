@@ -7,6 +7,9 @@ import (
 
 // Visits knows the earlier visits of pages, in a crawl that visits them again. It is safe for concurrent use.
 type Visits interface {
+	// Active reports whether pages are visited again now. If not, nothing is known, and the record of a visit does not say
+	// what has changed.
+	Active() bool
 	// Known returns what is known of an item before a visit in its present round. ok is false if no visit of it had an
 	// answer, or if its rows are not read yet.
 	Known(item bloomstore.Fingerprint) (known Known, ok bool, err error)

@@ -79,6 +79,7 @@ type Report struct {
 	FPR         *FalsePositives    `json:"false_positives,omitempty"`
 	Exact       *Exact             `json:"exact,omitempty"`
 	Relays      []RelayStatus      `json:"relays,omitempty"` // relays that deliver the crawl's events
+	Visits      *Visits            `json:"visits,omitempty"` // as in Status
 	// Timeline has the counters over the life of the crawl; nil if the crawl has not run in this directory.
 	Timeline *Timeline `json:"timeline,omitempty"`
 }

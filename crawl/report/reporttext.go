@@ -35,6 +35,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", human.Commas(s.Added), human.Commas(s.Known), human.Commas(s.Refused)))
 	}
 	r.writeBooks(&b)
+	r.Visits.write(&b)
 	fact(&b, "errors", r.Errors.String())
 	fact(&b, "no data", notTakenInLine(r.NotTaken))
 	if r.Exact != nil {

@@ -17,6 +17,8 @@ type Status struct {
 	Relays   []RelayStatus     `json:"relays,omitempty"`    // relays that deliver the crawl's events
 	NotTaken []CauseCount      `json:"not_taken,omitempty"` // as in Report
 
+	Visits *Visits `json:"visits,omitempty"` // of Settings.Recrawl; nil if it is off
+
 	// Pauses are the rules of crawler pause in force, and Drops those of crawler drop.
 	Pauses []string `json:"pauses,omitempty"`
 	Drops  []string `json:"drops,omitempty"`

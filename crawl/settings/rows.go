@@ -22,6 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/name"
@@ -117,6 +118,28 @@ var rows = []*Row{
 		func(s *Settings) Value { return limit(&s.MaxExternal) }},
 	{"max-time", "", Scope, "0s", Run, Never, "start no request after this time, and end the run within --grace; 0 no limit",
 		func(s *Settings) Value { return span(&s.MaxTime, 0, timeOrZero) }},
+
+	{"recrawl", "", Scope, "off", Live, Later, "visit pages again, and do not end: after a `TIME` such as 7d, or so that a share of them, such as 80%, is up to date",
+		func(s *Settings) Value {
+			return words(&s.Recrawl, false, "off, a time from 1s such as 7d, or a share from 1% to 99%", func(text string) error {
+				_, err := revisit.ParseAim(text)
+				return err
+			})
+		}},
+	{"recrawl-every", "", Scope, "1h..90d", Live, Later, "`SHORTEST..LONGEST` time between two visits of a page with --recrawl",
+		func(s *Settings) Value {
+			return words(&s.RecrawlEvery, false, "two times from 1s, the shorter one first, such as 1h..90d", func(text string) error {
+				_, err := revisit.ParseLimits(text)
+				return err
+			})
+		}},
+	{"purge-gone", "", Scope, "180d", Live, Later, "with --recrawl, forget pages that are gone for this `TIME`, and visit them no more; 0s never",
+		func(s *Settings) Value {
+			return words(&s.PurgeGone, false, "a time of 0 or more, such as 180d", func(text string) error {
+				_, err := revisit.ParseTime(text)
+				return err
+			})
+		}},
 
 	{"delay", "", Politeness, politeness.DefaultDelay.String(), Live, Fixed, "time between the starts of two requests to one host key",
 		func(s *Settings) Value { return span(&s.Delay, 0, timeOrZero) }},

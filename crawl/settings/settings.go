@@ -53,6 +53,9 @@ type Settings struct {
 	CheckExternal     bool
 	MaxExternal       int
 	MaxTime           time.Duration
+	Recrawl           string // "off", a time such as "7d", or a share such as "80%": see revisit.ParseAim
+	RecrawlEvery      string // the shortest and the longest time between two visits, as in "1h..90d"
+	PurgeGone         string // time after which a page that is gone is forgotten; "0s" means never
 
 	// How polite the crawl is.
 	Preferences     string        // "page", "full" or "none"

@@ -21,6 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
@@ -85,6 +86,13 @@ type Policy struct {
 	// matches, are not checked. With Rules.Scope canon.ScopeAny no link leads out.
 	CheckExternal bool
 	MaxExternal   uint64 // URLs that are checked in the whole crawl; 0 means no limit
+
+	// Recrawl says how often pages are visited again, RecrawlLimits what the shortest and the longest time between two
+	// visits are, and PurgeGone after which time a page that is gone is forgotten; 0 means never. A store does not
+	// read them.
+	Recrawl       revisit.Aim
+	RecrawlLimits revisit.Limits
+	PurgeGone     time.Duration
 
 	// Header is sent with each request, in place of headers of the worker's client with the same
 	// name. A User-Agent also selects the rules of robots.txt. nil means none.

@@ -64,7 +64,7 @@ var laterValues = map[string]string{
 	"rotate": "1MiB", "compress": "true", "links": "true", "save": "html", "field": "price=.price", "text": "true", "rate": "12.5",
 	"bandwidth": "1MiB", "backoff": "2s", "backoff-max": "1m", "dead-after": "9", "timeout": "5s", "header-timeout": "4s", "min-rate": "0",
 	"max-body": "1MiB", "retries": "0", "types": "*", "header": "Accept-Language: de", "user-agent": "archive", "contact": "me@a.test",
-	"check-external": "true", "skip-duplicates": "true", "preferences": "full", "content-use": "search", "max-external": "500", "max-queued": "5k", "redis-wait": "1",
+	"check-external": "true", "skip-duplicates": "true", "preferences": "full", "content-use": "search", "recrawl": "7d", "recrawl-every": "2h..30d", "purge-gone": "9d", "max-external": "500", "max-queued": "5k", "redis-wait": "1",
 	"connect-to": "*.a.test=127.0.0.1:9", "allow-private": "true", "proxy": "http://proxy.test:3128", "proxy-http": "absolute", "dns": "127.0.0.99:53",
 	"allow-net": "10.99.0.0/16", "allow-port": "6379", "insecure-host": "*.b.test", "bind": "127.0.0.98", "sign-reuse": "5s", "cookie-jar": "true",
 	"cookie-domain": "*.a.test", "save-cookies": "true", "logged-out": "/login",

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestRevisitKilled kills a crawl that visits its pages again, at each of its steps. The next run goes on: every page is
+// visited again, no page has two records of a round, each round follows the one before, and the audit is clean.
+func TestRevisitKilled(t *testing.T) {
+	t.Parallel()
+	var answers atomic.Int64
+	const pages = 30
+	site := listen(t, func(l net.Listener) error {
+		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			for n := range pages {
+				fmt.Fprintf(w, `<a href="/%d">x</a>`, n)
+			}
+			if r.URL.Path == "/1" {
+				fmt.Fprint(w, answers.Add(1))
+			}
+		}))
+	})
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	crawl := func(flags ...string) error {
+		args := append([]string{"crawl", "--dir", dir, "--urls", "1000", "--delay", "0", "--domain-rate", "0", "--robots", "ignore", "--allow-private", "--quiet",
+			"--recrawl", "1s", "--recrawl-every", "1s..3s"}, flags...)
+		out, err := exec.Command("crawler", append(args, "http://"+site+"/")...).CombinedOutput()
+		if failed, is := errors.AsType[*exec.ExitError](err); err != nil && (!is || failed.ExitCode() == 2) {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return err
+	}
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("crawler", append(args, "--dir", dir)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	// check returns the last round of the page whose round is the lowest.
+	check := func(after string) int {
+		t.Helper()
+		must("status", "--audit")
+		last := make(map[string]int)
+		for line := range strings.Lines(must("output", "--all-rounds", "--columns", "url,round")) {
+			var r struct {
+				URL   string
+				Round int
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if before, known := last[r.URL]; known && r.Round != before+1 || !known && r.Round != 0 {
+				t.Fatalf("after %s: %s has round %d after %d", after, r.URL, r.Round, before)
+			}
+			last[r.URL] = r.Round
+		}
+		least := 1 << 30
+		for _, round := range last {
+			least = min(least, round)
+		}
+		if len(last) != pages+1 {
+			least = 0
+		}
+		return least
+	}
+	for i, point := range []string{"visits begun", "visits begun committed", "visits added", "visits added committed", "visits due", "visits offered",
+		"visits queued", "visits queued committed", "visits swept"} {
+		nth, flags := 1+i%2, []string(nil)
+		switch {
+		case strings.HasPrefix(point, "visits begun"):
+			nth = 1
+		case point == "visits swept":
+			nth = 1
+			must("set", "recrawl=2s")
+			flags = []string{"--recrawl", "2s"}
+		}
+		if crawl(append(flags, "--max-time", "30s", "--crash-at", fmt.Sprintf("%s:%d", point, nth))...) == nil {
+			t.Errorf("the crawl did not reach the crash point %q", point)
+		}
+		check(point)
+	}
+	before := check("the kills")
+	if err := crawl("--recrawl", "2s", "--max-time", "8s"); err != nil {
+		t.Errorf("the run after the kills: %v", err)
+	}
+	if least := check("the last run"); least <= before {
+		t.Errorf("in the last run some pages were not visited again: the lowest round is %d, as before", least)
+	}
+	var st struct {
+		Visits struct{ Pages, Visits, Unchanged, Changed, Queued int64 }
+	}
+	if out := must("status", "--json"); json.Unmarshal([]byte(out), &st) != nil || st.Visits.Pages != pages+1 || st.Visits.Unchanged == 0 || st.Visits.Changed == 0 ||
+		st.Visits.Visits < st.Visits.Unchanged+st.Visits.Changed {
+		t.Errorf("the status says %s", out)
+	}
+	if out := must("status"); !strings.Contains(out, "visits after the first") && !strings.Contains(out, "after the first ones") {
+		t.Errorf("the status has no line of visits:\n%s", out)
+	}
+}

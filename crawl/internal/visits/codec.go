@@ -1,0 +1,69 @@
+package visits
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// errRow reports a damaged row.
+var errRow = errors.New("visits: a row is damaged")
+
+const codecVersion = 1
+
+// encode returns the value of the row's key.
+func (r *Row) encode() ([]byte, error) {
+	inner, err := r.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	queued := byte(0)
+	if r.Queued {
+		queued = 1
+	}
+	b := append(make([]byte, 0, len(inner)+len(r.Item.URL)+96), codecVersion, queued, byte(r.Item.Class))
+	for _, n := range []uint64{uint64(r.Item.Depth), uint64(r.Item.Round), seconds(r.Read), seconds(r.NotBefore)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = append(b, r.Item.Referrer[:]...)
+	for _, text := range []string{r.Item.URL, r.Item.Host, r.Item.Submission, r.Target} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	return append(b, inner...), nil
+}
+
+func seconds(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) }
+
+// decode sets r to a row that encode returned.
+func (r *Row) decode(b []byte) error {
+	*r = Row{}
+	if len(b) < 3 || b[0] != codecVersion {
+		return errRow
+	}
+	r.Queued, r.Item.Class = b[1] == 1, frontier.Class(b[2])
+	b = b[3:]
+	var n [4]uint64
+	for i := range n {
+		value, size := binary.Uvarint(b)
+		if size <= 0 {
+			return errRow
+		}
+		n[i], b = value, b[size:]
+	}
+	r.Item.Depth, r.Item.Round = uint16(n[0]), uint32(n[1])
+	r.Read, r.NotBefore = time.Unix(int64(n[2]), 0).UTC(), time.Unix(int64(n[3]), 0).UTC()
+	if len(b) < len(r.Item.Referrer) {
+		return errRow
+	}
+	b = b[copy(r.Item.Referrer[:], b):]
+	for _, text := range []*string{&r.Item.URL, &r.Item.Host, &r.Item.Submission, &r.Target} {
+		size, used := binary.Uvarint(b)
+		if used <= 0 || size > uint64(len(b)-used) {
+			return errRow
+		}
+		*text, b = string(b[used:used+int(size)]), b[used+int(size):]
+	}
+	return r.UnmarshalBinary(b)
+}
