@@ -52,7 +52,6 @@ type revisits struct {
 	mu    sync.Mutex
 	store *visits.Store // nil until the policy has a Recrawl
 	plan  revisit.Plan
-	on    bool
 }
 
 var _ fetcher.Visits = (*revisits)(nil)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestRevisitKilled kills a crawl that visits its pages again, at each of its steps. The next run goes on: every page is
@@ -107,5 +108,74 @@ func TestRevisitKilled(t *testing.T) {
 	}
 	if out := must("status"); !strings.Contains(out, "visits after the first") && !strings.Contains(out, "after the first ones") {
 		t.Errorf("the status has no line of visits:\n%s", out)
+	}
+}
+
+// TestRevisitBegins: a crawl that has ended begins to visit its pages again after `crawler set`, and ends by itself after
+// the setting is off. A page that stays away is not visited again within a day, and one with a max-age not before that.
+func TestRevisitBegins(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	site := listen(t, func(l net.Listener) error {
+		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if r.URL.Path == "/away" && away.Load() {
+				w.WriteHeader(http.StatusGone)
+			}
+			if r.URL.Path == "/fresh" {
+				w.Header().Set("Cache-Control", "max-age=3600")
+			}
+			fmt.Fprint(w, `<a href="/away">a</a> <a href="/fresh">b</a>`)
+		}))
+	})
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	do := func(args ...string) (string, error) {
+		out, err := exec.Command("crawler", append(args, "--dir", dir)...).CombinedOutput()
+		return string(out), err
+	}
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := do(args...)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	must("crawl", "--urls", "1000", "--delay", "0", "--domain-rate", "0", "--robots", "ignore", "--allow-private", "--quiet", "http://"+site+"/")
+	away.Store(true)
+	must("set", "recrawl=1s", "recrawl-every=1s..2s")
+	if out, err := do("set", "recrawl=80"); err == nil || !strings.Contains(out, "want off, a time") {
+		t.Errorf("a share without %%: %v, %s", err, out)
+	}
+	running := exec.Command("crawler", "crawl", "--dir", dir, "--quiet")
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- running.Wait() }()
+	var st struct {
+		Visits struct{ Pages, Visits, Unchanged int64 }
+	}
+	for begun := time.Now(); st.Visits.Unchanged < 3; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("no pages are visited again: %+v", st)
+		}
+		if out, err := do("status", "--json"); err == nil {
+			_ = json.Unmarshal([]byte(out), &st)
+		}
+	}
+	must("set", "recrawl=off")
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the crawl ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		_ = running.Process.Kill()
+		t.Fatal("the crawl does not end although recrawl is off")
+	}
+	must("status", "--audit")
+	if n := strings.Count(must("output", "--all-rounds", "--where", "status = 410", "--columns", "round"), "\n"); n != 1 {
+		t.Errorf("a page that is away was visited %d times within a day, want once", n)
 	}
 }

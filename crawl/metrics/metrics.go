@@ -133,6 +133,13 @@ var (
 	notTaken     = counter("data_not_taken_total", "finished pages whose fields and text were not taken, with the runs of earlier processes in this directory", "reason")
 	exactDue     = gauge("exact_due", "expired keys of exact URLs that wait for their deletion")
 	exactLag     = gauge("exact_due_seconds", "how long the oldest of them has waited")
+	visitPages   = gauge("visits_known", "pages that are remembered for --recrawl")
+	visitGone    = gauge("visits_gone", "of them, those that are gone")
+	visitDue     = gauge("visits_due", "pages that are due and not queued yet, up to 100,000")
+	visitQueued  = gauge("visits_queued", "pages that wait in the queue for a visit after the first one")
+	visitFresh   = gauge("visits_fresh", "estimated share of the pages that is up to date, if all are visited when they are due")
+	visitsDone   = counter("visits_total", "visits of pages after the first one")
+	visitsSame   = counter("visits_unchanged_total", "of them, those that found the same text")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	relayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
 	relaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
@@ -195,6 +202,15 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		send(limitedBy, is, string(kind))
 	}
 	sendExact(send, st.Stats.Expired, st.Exact)
+	if v := st.Visits; v != nil {
+		send(visitPages, float64(v.Pages))
+		send(visitGone, float64(v.Gone))
+		send(visitDue, float64(v.Due))
+		send(visitQueued, float64(v.Queued))
+		send(visitFresh, v.Fresh)
+		send(visitsDone, float64(v.Visits))
+		send(visitsSame, float64(v.Unchanged))
+	}
 	sendRelays(send, st.Relays)
 	for _, c := range st.NotTaken {
 		send(notTaken, float64(c.Count), c.Cause)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -36,6 +37,8 @@ var (
 	stateKey  = []byte("s") // a state, as JSON
 	censusKey = []byte("c")
 )
+
+const cacheBytes = 16 << 20
 
 // dirName is the directory of the database in that of the crawl.
 const dirName = "visits"
@@ -95,9 +98,14 @@ func Open(dir string, readOnly bool) (*Store, error) {
 	if _, err := os.Stat(dir); readOnly && errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	db, err := pebble.Open(dir, &pebble.Options{
-		ReadOnly: readOnly, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest, MemTableSize: 8 << 20,
-	})
+	cache := pebble.NewCache(cacheBytes)
+	defer cache.Unref()
+	options := &pebble.Options{ReadOnly: readOnly, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest, MemTableSize: 8 << 20, Cache: cache}
+	options.EnsureDefaults()
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // most rows of a first round are new
+	}
+	db, err := pebble.Open(dir, options)
 	if err != nil {
 		return nil, fmt.Errorf("visits: open %s: %w", dir, err)
 	}
@@ -159,6 +167,7 @@ func timeOf(at time.Time, item bloomstore.Fingerprint) []byte {
 type change struct {
 	s      *Store
 	batch  *pebble.Batch
+	rows   map[bloomstore.Fingerprint]*Row // that the batch has written; nil means deleted
 	state  state
 	census revisit.Census
 }
@@ -167,7 +176,7 @@ type change struct {
 func (s *Store) change(name string, f func(c *change) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &change{s, s.db.NewIndexedBatch(), s.state, s.census}
+	c := &change{s, s.db.NewBatch(), make(map[bloomstore.Fingerprint]*Row), s.state, s.census}
 	defer func() { _ = c.batch.Close() }() // it only frees memory
 	if err := f(c); err != nil {
 		return err
@@ -189,19 +198,18 @@ func (s *Store) change(name string, f func(c *change) error) error {
 
 // row is Store.Row with what the batch has written.
 func (c *change) row(item bloomstore.Fingerprint) (row Row, found bool, err error) {
-	value, closer, err := c.batch.Get(keyOf(item))
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return row, false, nil
-	case err != nil:
-		return row, false, err
+	if written, is := c.rows[item]; is {
+		if written == nil {
+			return row, false, nil
+		}
+		return *written, true, nil
 	}
-	err = errors.Join(row.decode(value), closer.Close())
-	return row, err == nil, err
+	return c.s.Row(item)
 }
 
 // replace writes a row in place of an earlier one. Either can be nil.
 func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) error {
+	c.rows[item] = after
 	f := &c.state.Figures
 	for _, of := range []struct {
 		row *Row
