@@ -110,7 +110,7 @@ func (v *visited) notModified() bool {
 
 // sayChange sets the fields of a record that say what the visit found, in a crawl that visits pages again.
 func (v *visited) sayChange(r *record.Record) {
-	if v.cfg.Visits == nil || r.Check != "" {
+	if v.cfg.Visits == nil || !v.cfg.Visits.Active() || r.Check != "" {
 		return
 	}
 	if v.answer != nil {

@@ -161,7 +161,8 @@ type Rechecker interface {
 	// no item is queued twice.
 	//
 	// A done item that is queued again counts once more in Books.Found and Books.Added, and its earlier round stays
-	// in Books.Done. A failed item moves from Books.Failed to Books.Queued, as by Control.Retry.
+	// in Books.Done. A failed item moves from Books.Failed to Books.Queued, as by Control.Retry. The HostUpdate.Blob of the
+	// host is forgotten if the item has failed, or its outcome is one that the host decided (Outcome.ByHost).
 	Recheck(ctx context.Context, items []Finished) (queued int, err error)
 }
 

@@ -91,6 +91,9 @@ func (o Outcome) IsBroken() bool {
 	return false
 }
 
+// ByHost reports whether the state of the host, such as its robots.txt, decided o without a request.
+func (o Outcome) ByHost() bool { return o == Robots || o == RefusedUse || o == Address }
+
 // Letter returns the letter of o, or "" if o is not one of the Outcomes.
 func (o Outcome) Letter() string {
 	for i := range Outcomes {

@@ -19,7 +19,7 @@ type ResultKind string
 
 // Each finished URL is of exactly one kind other than Broken, except checks, which Checks counts.
 const (
-	Status2xx ResultKind = "2xx" // also pages whose type was not wanted, or that could not be processed
+	Status2xx ResultKind = "2xx" // also pages that are as they were, whose type was not wanted, or that could not be processed
 	Status3xx ResultKind = "3xx"
 	Status4xx ResultKind = "4xx" // also statuses above 599, which no standard defines
 	Status5xx ResultKind = "5xx"
@@ -37,8 +37,8 @@ var results = []struct {
 	kind     ResultKind
 	outcomes []frontier.Outcome
 }{
-	{Status2xx, []frontier.Outcome{frontier.OK, frontier.Type, frontier.Coding, frontier.Handler}},
-	{Status3xx, []frontier.Outcome{frontier.Redirect, frontier.NotModified}},
+	{Status2xx, []frontier.Outcome{frontier.OK, frontier.NotModified, frontier.Type, frontier.Coding, frontier.Handler}},
+	{Status3xx, []frontier.Outcome{frontier.Redirect}},
 	{Status4xx, []frontier.Outcome{frontier.ClientError, frontier.Throttled}},
 	{Status5xx, []frontier.Outcome{frontier.ServerError}},
 	{NoAnswer, []frontier.Outcome{frontier.Network, frontier.HostDead, frontier.WorkerLost}},

@@ -78,11 +78,43 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestUnchanged: events of unchanged pages are kept only if a filter names the change.
+func TestUnchanged(t *testing.T) {
+	event := func(data string) *events.Event {
+		return &events.Event{Type: events.PageDone, Host: "a.test", Data: json.RawMessage(data)}
+	}
+	all := []*events.Event{
+		event(`{"outcome":"ok","change":"new"}`), event(`{"outcome":"not_modified","change":"unchanged"}`),
+		event(`{"outcome":"ok","fields":{"x":{"change":"unchanged"}}}`), event(`{"outcome":"ok"}`),
+	}
+	for filters, want := range map[string]string{
+		"outcome=ok": "nf-", "host=a.test": "nf-", "change=unchanged": "u", "change=new,unchanged": "nu", "change!=new": "uf-", "change=gone": "",
+	} {
+		keep, err := filter.Parse(nil, []string{filters})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i, e := range all {
+			if keep(e) {
+				got += "nuf-"[i : i+1]
+			}
+		}
+		if got != want {
+			t.Errorf("%s keeps %q, want %q", filters, got, want)
+		}
+	}
+	if !all[1].Unchanged() || all[0].Unchanged() || all[2].Unchanged() {
+		t.Error("Unchanged is wrong")
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, tc := range []struct{ types, filters, want string }{
 		{"page.gone", "", `type of events is "page.gone", want page.done, page.failed or page.dropped`},
-		{"", "outcome", `filter is "outcome", want outcome=, host= or class=`},
-		{"", "colour=red", `filter is "colour=red", want outcome=, host= or class=`},
+		{"", "outcome", `filter is "outcome", want outcome=, host=, class= or change=`},
+		{"", "colour=red", `filter is "colour=red", want outcome=, host=, class= or change=`},
+		{"", "change=often", `filter "change=often": "often" is no change`},
 		{"", "outcome=fine", `filter "outcome=fine": "fine" is no outcome`},
 		{"", "class=exact,", `filter "class=exact,": "" is no class`},
 		{"", "host=", `filter "host=": "" is no host`},

@@ -10,6 +10,25 @@ import (
 var recheckCases = []testCase{
 	{"RecheckQueuesOnce", Options{}, func(c *driver) { recheckOnce(c, nil) }},
 	{"RecheckSurvivesCrash", Options{}, func(c *driver) { recheckOnce(c, Reopener.Crash) }},
+	// The state of the host, such as its robots.txt, stays, unless the outcome came from it.
+	{"RecheckKeepsTheBlob", Options{}, func(c *driver) {
+		if _, can := c.Crawl.(frontier.Rechecker); !can {
+			return
+		}
+		for outcome, kept := range map[frontier.Outcome]bool{frontier.OK: true, frontier.NotModified: true, frontier.ClientError: true, frontier.Robots: false} {
+			host := string(outcome) + ".test"
+			l := c.addAndLease(page(host, 1))
+			c.complete(l.ID, frontier.HostUpdate{Blob: []byte("state"), End: true}, ended(l.Items[0], outcome, 0))
+			c.recheck(1, 0, page(host, 1))
+			again := c.lease()
+			if kept {
+				c.wantBlob(again, []byte("state"))
+			} else {
+				c.wantBlob(again, nil)
+			}
+			c.endAfter(again, finished(again.Items[0]))
+		}
+	}},
 }
 
 // recheck calls Recheck for items that ended in a round, and checks how many it queues.

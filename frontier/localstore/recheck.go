@@ -71,7 +71,9 @@ func (g *group) recheck(o *offer, round uint32) (queued bool, err error) {
 	}
 	key.done++
 	g.meta.Stats.Found++
-	g.remove(blobKey(h.key))
+	if last.outcome.ByHost() {
+		g.remove(blobKey(h.key)) // it would decide again
+	}
 	g.queueAgain(h, o, key, last)
 	return true, nil
 }
