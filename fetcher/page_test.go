@@ -269,7 +269,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 			"http://a.test/away":  redirect("http://b.test/"),
 			"http://a.test/loop":  redirect("/loop#again"),
 			"http://a.test/odd":   redirect("gopher://a.test/"),
-			"http://a.test/none":  status(304),
+			"http://a.test/none":  status(300),
 			"http://a.test/blank": {},
 		}))
 		w.crawl(w.config(), "http://a.test/")
@@ -301,7 +301,7 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 		"timeout": {reply{wait: time.Hour}, frontier.Network, 0, 4},
 		"404":     {status(404), frontier.ClientError, 404, 1},
 		"type":    {reply{contents: "image/png"}, frontier.Type, 200, 1},
-		"304":     {status(304), frontier.Redirect, 304, 1},
+		"304":     {status(304), frontier.ServerError, 304, 4}, // to a request without conditions
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

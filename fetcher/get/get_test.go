@@ -292,7 +292,7 @@ func TestOutcomeOf(t *testing.T) {
 		outcome frontier.Outcome
 		retry   bool
 	}{
-		200: {frontier.OK, false}, 204: {frontier.OK, false}, 301: {frontier.Redirect, false}, 304: {frontier.Redirect, false},
+		200: {frontier.OK, false}, 204: {frontier.OK, false}, 301: {frontier.Redirect, false}, 304: {frontier.ServerError, true},
 		404: {frontier.ClientError, false}, 410: {frontier.ClientError, false}, 408: {frontier.Throttled, true},
 		425: {frontier.Throttled, true}, 429: {frontier.Throttled, true}, 500: {frontier.ServerError, true},
 		503: {frontier.ServerError, true}, 599: {frontier.ServerError, true}, 999: {frontier.ClientError, false},

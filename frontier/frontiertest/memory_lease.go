@@ -337,12 +337,18 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	case len(update.Blob) > frontier.MaxBlob:
 		return fmt.Errorf("frontiertest: blob of host %q has %d bytes, want at most %d", l.host.key, len(update.Blob), frontier.MaxBlob)
 	}
+	links := m.newDraft()
+	for i := range fresh {
+		c, _ := fresh[i].ShowedFirst(func(content frontier.Content) (frontier.Referrer, error) {
+			return links.showedFirst(content, fresh[i].Item), nil
+		})
+		fresh[i] = *c
+	}
 	if m.cfg.Exact != nil {
 		if err := m.decide(ctx, l, fresh); err != nil {
 			return err
 		}
 	}
-	links := m.newDraft()
 	verdicts, records, err := links.follow(l, fresh)
 	if err != nil {
 		return err
@@ -413,11 +419,7 @@ func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Complet
 
 // follow adds the links of completions to the draft, and writes the records. It returns the answers to the links by completion.
 func (d *draft) follow(l *lease, done []frontier.Completion) (all [][]frontier.Verdict, records uint64, err error) {
-	for i := range done {
-		c, _ := done[i].ShowedFirst(func(content frontier.Content) (frontier.Referrer, error) {
-			return d.showedFirst(content, done[i].Item), nil
-		})
-		done[i] = *c
+	for _, c := range done {
 		var counts frontier.LinkCounts
 		verdicts := d.offer(c.Links, l.decided[d.m.entries[c.Item]].Each)
 		all = append(all, verdicts)

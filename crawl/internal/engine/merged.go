@@ -2,12 +2,16 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
 // merged reads the records of a crawl that several workers share. Each reading merges
@@ -75,16 +79,20 @@ func Snapshot(ctx context.Context, records RecordSource, temp string, read func(
 
 // Selection says which records Read reads.
 type Selection struct {
-	AllRounds bool   // read all records of a URL, and not only the one of its last round
-	Referrers bool   // add to each record, as "referrer", the URL of the page that named it first
-	Once      bool   // the records are iterated over once, so that rows of Postgres need no copy
-	Temp      string // directory for temporary files; empty means the system's
+	AllRounds bool // read all records of a URL, and not only the one of its last round
+	Content   bool // read only records of pages with a body: of each URL the last one
+	// ChangedSince selects records that are not older, and say that a page is new, has changed or is gone; also records that say nothing
+	// of a change. Of each URL the last one is read. The zero time selects all.
+	ChangedSince time.Time
+	Referrers    bool   // add to each record, as "referrer", the URL of the page that named it first
+	Once         bool   // the records are iterated over once, so that rows of Postgres need no copy
+	Temp         string // directory for temporary files; empty means the system's
 }
 
 // Read calls the function read with the selected records. Each iteration over them yields the
 // same lines, unless Once is set. The function read is called once, and Read returns its error.
 func (s Selection) Read(ctx context.Context, records RecordSource, read func(record.Lines) error) error {
-	if stored, are := records.(rows); are {
+	if stored, are := records.(rows); are && !s.chooses() {
 		stored.latest, s.AllRounds = !s.AllRounds, true // the rows are sorted by round
 		if s.Once && !s.Referrers {
 			return read(WithContext(ctx, stored.Lines()))
@@ -92,7 +100,7 @@ func (s Selection) Read(ctx context.Context, records RecordSource, read func(rec
 		records = stored
 	}
 	return Snapshot(ctx, records, s.Temp, func(fixed RecordSource) (err error) {
-		lines := WithContext(ctx, fixed.Lines())
+		lines := s.content(WithContext(ctx, fixed.Lines()))
 		if !s.AllRounds {
 			if lines, err = record.Latest(ctx, lines, s.Temp); err != nil {
 				return err
@@ -103,6 +111,35 @@ func (s Selection) Read(ctx context.Context, records RecordSource, read func(rec
 		}
 		return read(lines)
 	})
+}
+
+// chooses reports whether Content or ChangedSince is set.
+func (s Selection) chooses() bool { return s.Content || !s.ChangedSince.IsZero() }
+
+// content returns the lines that Content and ChangedSince select.
+func (s Selection) content(lines record.Lines) record.Lines {
+	if !s.chooses() {
+		return lines
+	}
+	return func(yield func([]byte, error) bool) {
+		for line, err := range lines {
+			if err == nil {
+				var r struct {
+					Outcome   frontier.Outcome
+					Bytes     int64
+					Change    revisit.Change
+					FetchedAt time.Time `json:"fetched_at"`
+				}
+				if err = json.Unmarshal(line, &r); err == nil && (s.Content && (r.Outcome != frontier.OK || r.Bytes == 0) ||
+					!s.ChangedSince.IsZero() && (r.Change == revisit.Unchanged || r.FetchedAt.Before(s.ChangedSince))) {
+					continue
+				}
+			}
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
 }
 
 // inTemp calls write with a directory below temp and the file of records in it. Then it

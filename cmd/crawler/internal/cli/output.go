@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 	crawler "github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/table"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newOutput returns the command that prints the records of a crawl.
@@ -43,6 +45,8 @@ A CONDITION compares columns, joined with and, or, not and parentheses, as in
 	tables.addTo(cmd.Flags(), table.Records())
 	cmd.Flags().BoolVar(&selection.AllRounds, "all-rounds", false, "print the records of all rounds of a URL, not only its latest one")
 	cmd.Flags().BoolVar(&selection.Referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
+	cmd.Flags().BoolVar(&selection.Content, "latest-content", false, "print of each URL the last record of a page with a body, not that of the last check")
+	cmd.Flags().Var((*since)(&selection.ChangedSince), "changed-since", "print of each URL the last record since `TIME` (7d, 12h, 2026-11-28T10:00:00Z) that says new, changed or gone")
 	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +66,33 @@ A CONDITION compares columns, joined with and, or, not and parentheses, as in
 		})
 	}
 	return cmd
+}
+
+// since is the value of a flag: a point in time, or how long ago it was.
+type since time.Time
+
+// Type implements pflag.Value.
+func (s *since) Type() string { return "TIME" }
+
+func (s *since) String() string {
+	if time.Time(*s).IsZero() {
+		return ""
+	}
+	return time.Time(*s).Format(time.RFC3339)
+}
+
+// Set implements pflag.Value.
+func (s *since) Set(text string) error {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		*s = since(at)
+		return nil
+	}
+	var ago human.Period
+	if err := ago.Set(text); err != nil {
+		return errors.New("want a time ago such as 7d or 12h, or a point in time such as 2026-11-28T10:00:00Z")
+	}
+	*s = since(time.Now().Add(-time.Duration(ago)))
+	return nil
 }
 
 // tableFlags select the format, the columns and the rows of a table.
