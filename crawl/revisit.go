@@ -71,7 +71,7 @@ func (r *revisits) Known(item bloomstore.Fingerprint) (known fetcher.Known, ok b
 	if err != nil || !ok {
 		return known, false, err
 	}
-	return fetcher.Known{Row: row.Row, Unconditional: store.ReadAgain(&row, time.Now().Add(-oldestRead))}, true, nil
+	return fetcher.Known{Row: row.Row, Archived: row.Archived, Unconditional: store.ReadAgain(&row, time.Now().Add(-oldestRead))}, true, nil
 }
 
 // open opens the rows, unless they are open.

@@ -146,10 +146,20 @@ func (v *visited) keepAnswer() error {
 
 // pack packs the present answer for the archive. It returns nil if the archive does not want it.
 func (v *visited) pack() (*warc.Packed, error) {
-	if v.unwanted || v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil || !v.cfg.Archive.Wants(v.answer) {
+	if v.unwanted || v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil {
 		return nil, nil
 	}
-	packed, err := warc.Pack(v.spelling(), v.answer.Wire)
+	earlier, revisited := v.archived()
+	if !revisited && !v.cfg.Archive.Wants(v.answer) {
+		return nil, nil
+	}
+	wire := *v.answer.Wire
+	wire.Started = v.startedAt() // as fetched_at of the record, to which a later revisit refers
+	pack := func() (*warc.Packed, error) { return warc.Pack(v.spelling(), &wire) }
+	if revisited {
+		pack = func() (*warc.Packed, error) { return warc.PackRevisit(v.spelling(), &wire, earlier) }
+	}
+	packed, err := pack()
 	if err != nil {
 		return nil, fmt.Errorf("pack the answer of %s: %w", v.spelling(), err)
 	}

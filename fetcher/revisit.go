@@ -1,12 +1,14 @@
 package fetcher
 
 import (
+	"crypto/sha256"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
@@ -106,6 +108,23 @@ func (v *visited) notModified() bool {
 	}
 	tag := v.answer.Header.Get("Etag")
 	return tag == "" || v.row.Row.ETag == "" || sameTag(tag, v.row.Row.ETag)
+}
+
+// archived returns the answer of an earlier visit that has the content of this one, if the archive needs no other: after a 304, or if
+// the body came as it is, without a content coding, and is the same. The earlier visit was kept as this one is: otherwise
+// the request would not have been conditional.
+func (v *visited) archived() (earlier warc.Earlier, has bool) {
+	if v.row == nil || v.row.Unconditional || v.row.Archived.IsZero() {
+		return earlier, false
+	}
+	earlier = warc.Earlier{URL: v.spelling(), At: v.row.Archived}
+	if v.notModified() {
+		return earlier, true
+	}
+	a := v.answer
+	same := a.Status == http.StatusOK && !a.Truncated && a.Cut == nil && a.Damage == nil && a.Header.Get("Content-Encoding") == "" && len(a.Body) > 0 &&
+		revisit.Digest(sha256.Sum256(a.Body)) == v.row.Row.Body && v.cfg.Archive.Wants(a)
+	return earlier, same
 }
 
 // sayChange sets the fields of a record that say what the visit found, in a crawl that visits pages again.

@@ -1,6 +1,8 @@
 package fetcher
 
 import (
+	"time"
+
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
@@ -18,6 +20,8 @@ type Visits interface {
 // Known is what a crawl knows of a page before it visits it again.
 type Known struct {
 	Row revisit.Row
+	// Archived is fetched_at of the last visit whose content is in the archive as a whole, if the crawl has an archive.
+	Archived time.Time
 	// Unconditional says that the request must get the whole page, because the policy or what is kept has changed since
 	// the last visit with content, or because that visit was long ago.
 	Unconditional bool

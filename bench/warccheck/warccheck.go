@@ -138,6 +138,16 @@ func describe(record gowarc.WarcRecord) (Record, error) {
 			return found, nil
 		}
 		body, err = decode(head, payload)
+	case gowarc.Revisit:
+		var head http.Header
+		if _, head, payload, err = split(block); err != nil || len(payload) > 0 {
+			return found, errors.Join(err, fmt.Errorf("a revisit with %d bytes of a body", len(payload)))
+		}
+		if coding := head.Get("Content-Encoding"); coding != "" && coding != "gzip" {
+			found.Payload = digest(nil)
+			return found, nil
+		}
+		body = nil
 	case gowarc.Request:
 		_, err = http.ReadRequest(bufio.NewReader(bytes.NewReader(block)))
 		payload, body = nil, nil // requests of a crawler have no body

@@ -124,11 +124,29 @@ func archived(t *testing.T) (files []string, bodies map[string]page) {
 			add(t, w, "http://cut.test"+path, &cut)
 		}
 		add(t, w, "http://site.test"+path, wire)
+		addRevisits(t, w, "http://site.test"+path, wire)
 	}
 	if files, err = filepath.Glob(filepath.Join(dir, warc.Folder, "*.warc.gz")); err != nil || len(files) < 3 {
 		t.Fatalf("got the files %v (%v), want 3 or more", files, err)
 	}
 	return files, bodies
+}
+
+// addRevisits adds records of two later visits of a page: its server answered 304, and it sent the same body again.
+func addRevisits(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {
+	t.Helper()
+	earlier := warc.Earlier{URL: url, At: wire.Started}
+	moved := *wire
+	moved.Response = []byte("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n")
+	for _, visit := range []*get.Wire{&moved, wire} {
+		p, err := warc.PackRevisit(strings.Replace(url, "site.test", "again.test", 1), visit, earlier)
+		if err == nil {
+			_, err = w.Append(p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func add(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {

@@ -79,12 +79,45 @@ func (p *Packed) release() {
 	p.members = nil
 }
 
+// Earlier names an answer that is in a record of another file or crawl, and which a record of the type revisit refers to (WARC 1.1,
+// section 6.7).
+type Earlier struct {
+	URL string
+	At  time.Time // its WARC-Date
+}
+
+// Profiles of records of the type revisit.
+const (
+	notModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+	samePayload = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+)
+
+// PackRevisit is like Pack for an answer that needs no content in the archive, because an earlier one has it: an answer 304, or one
+// whose body is that of the earlier answer. The record has the header of the answer. A body that was sent in chunks is packed as by
+// Pack, because such a record would need its digest.
+func PackRevisit(url string, wire *get.Wire, earlier Earlier) (*Packed, error) {
+	body, _ := payload(wire.Response)
+	revisit := header{kind: "revisit", profile: samePayload, payload: body, refersTo: &earlier}
+	switch status := bytes.Fields(wire.Response); {
+	case len(status) > 1 && string(status[1]) == "304":
+		revisit.profile, revisit.payload = notModified, nil
+	case body == nil:
+		return Pack(url, wire)
+	}
+	return pack(url, wire, revisit, wire.Response[:len(wire.Response)-len(body)])
+}
+
 // Pack packs two records: the answer to a request for url, and the request. It keeps no
 // reference to wire. Packing takes most of the time of this package. Any number of
 // goroutines may call Pack at once.
 func Pack(url string, wire *get.Wire) (*Packed, error) {
+	return pack(url, wire, header{kind: "response"}, wire.Response)
+}
+
+// pack packs a record of an answer with the given block, and one of the request.
+func pack(url string, wire *get.Wire, response header, block []byte) (*Packed, error) {
 	p := newPacked()
-	response := header{kind: "response", content: "application/http;msgtype=response", id: newID(), url: url, at: wire.Started, remote: wire.Remote}
+	response.content, response.id, response.url, response.at, response.remote = "application/http;msgtype=response", newID(), url, wire.Started, wire.Remote
 	if wire.Truncated {
 		response.truncated = "length"
 	}
@@ -95,8 +128,10 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 		response.redacted = "Set-Cookie"
 	}
 	body, compressor := payload(wire.Response)
-	response.payload = body
-	if err := p.add(&response, wire.Response, compressor); err != nil {
+	if response.refersTo == nil {
+		response.payload = body
+	}
+	if err := p.add(&response, block, compressor); err != nil {
 		return nil, err
 	}
 	request := header{kind: "request", content: "application/http;msgtype=request", id: newID(), url: url, at: wire.Started,
@@ -152,12 +187,17 @@ type header struct {
 	truncated     string
 	redacted      string // names of headers whose values are replaced
 	payload       []byte // what the payload digest is computed of; nil means no payload digest
+	profile       string // of a revisit
+	refersTo      *Earlier
 }
 
 // append appends the header of a record to b. The header contains the length and the digest
 // of block.
 func (h *header) append(b, block []byte) []byte {
-	var address, payloadDigest string
+	var address, payloadDigest, earlierURL, earlierDate string
+	if h.refersTo != nil {
+		earlierURL, earlierDate = h.refersTo.URL, date(h.refersTo.At)
+	}
 	if h.remote.IsValid() {
 		address = h.remote.Unmap().WithZone("").String()
 	}
@@ -167,11 +207,14 @@ func (h *header) append(b, block []byte) []byte {
 	b = appendFields(append(b, "WARC/1.1\r\n"...), [][2]string{
 		{"WARC-Type", h.kind},
 		{"WARC-Record-ID", h.id},
-		{"WARC-Date", h.at.UTC().Format("2006-01-02T15:04:05.000Z")},
+		{"WARC-Date", date(h.at)},
 		{"WARC-Target-URI", h.url},
 		{"WARC-IP-Address", address},
 		{"WARC-Concurrent-To", h.concurrent},
 		{"WARC-Filename", h.file},
+		{"WARC-Profile", h.profile},
+		{"WARC-Refers-To-Target-URI", earlierURL},
+		{"WARC-Refers-To-Date", earlierDate},
 		{"WARC-Truncated", h.truncated},
 		{"X-Redacted-Headers", h.redacted},
 		{"WARC-Block-Digest", digest(block)},
@@ -181,6 +224,8 @@ func (h *header) append(b, block []byte) []byte {
 	})
 	return append(b, "\r\n"...)
 }
+
+func date(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // oneLine replaces each run of white space by one space.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

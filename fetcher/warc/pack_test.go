@@ -161,3 +161,36 @@ func TestPackedByContent(t *testing.T) {
 		}
 	}
 }
+
+// TestPackRevisit: an answer 304, and one with a known body, are records of the type revisit without a body. They name the earlier
+// answer. A body in chunks is a whole answer.
+func TestPackRevisit(t *testing.T) {
+	earlier := warc.Earlier{URL: "http://a.test/1", At: time.UnixMilli(1_700_000_000_123)}
+	for name, c := range map[string]struct {
+		response, block, kind, profile, digest string
+	}{
+		"304":     {"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", "revisit", "server-not-modified", ""},
+		"same":    {"HTTP/1.1 200 304 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 200 304 OK\r\nContent-Length: 5\r\n\r\n", "revisit", "identical-payload-digest", sha("hello")},
+		"chunked": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "response", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := wire(1)
+			w.Response = []byte(c.response)
+			disk := vfs.NewMem()
+			writer := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
+			must(writer.Append(must(warc.PackRevisit("http://a.test/1", w, earlier))))
+			must(writer.Sync())
+			if err := writer.Close(); err != nil {
+				t.Fatal(err)
+			}
+			field, block := read(t, disk, "crawl-")[1].field, read(t, disk, "crawl-")[1].block
+			if field["WARC-Type"] != c.kind || string(block) != c.block || !strings.HasSuffix(field["WARC-Profile"], c.profile) || !strings.HasPrefix(field["WARC-Payload-Digest"], c.digest) {
+				t.Errorf("record %v with the block %q", field, block)
+			}
+			refers := field["WARC-Refers-To-Target-URI"] + " " + field["WARC-Refers-To-Date"]
+			if c.kind == "revisit" && refers != "http://a.test/1 2023-11-14T22:13:20.123Z" || c.kind != "revisit" && refers != " " {
+				t.Errorf("it refers to %q", refers)
+			}
+		})
+	}
+}

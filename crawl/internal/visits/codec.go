@@ -24,7 +24,7 @@ func (r *Row) encode() ([]byte, error) {
 		queued = 1
 	}
 	b := append(make([]byte, 0, len(inner)+len(r.Item.URL)+96), codecVersion, queued, byte(r.Item.Class))
-	for _, n := range []uint64{uint64(r.Item.Depth), uint64(r.Item.Round), seconds(r.Read), seconds(r.NotBefore)} {
+	for _, n := range []uint64{uint64(r.Item.Depth), uint64(r.Item.Round), seconds(r.Read), seconds(r.NotBefore), uint64(max(r.Archived.UnixMilli(), 0))} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = append(b, r.Item.Referrer[:]...)
@@ -44,7 +44,7 @@ func (r *Row) decode(b []byte) error {
 	}
 	r.Queued, r.Item.Class = b[1] == 1, frontier.Class(b[2])
 	b = b[3:]
-	var n [4]uint64
+	var n [5]uint64
 	for i := range n {
 		value, size := binary.Uvarint(b)
 		if size <= 0 {
@@ -53,7 +53,7 @@ func (r *Row) decode(b []byte) error {
 		n[i], b = value, b[size:]
 	}
 	r.Item.Depth, r.Item.Round = uint16(n[0]), uint32(n[1])
-	r.Read, r.NotBefore = time.Unix(int64(n[2]), 0).UTC(), time.Unix(int64(n[3]), 0).UTC()
+	r.Read, r.NotBefore, r.Archived = time.Unix(int64(n[2]), 0).UTC(), time.Unix(int64(n[3]), 0).UTC(), time.UnixMilli(int64(n[4])).UTC()
 	if len(b) < len(r.Item.Referrer) {
 		return errRow
 	}

@@ -56,6 +56,7 @@ type Row struct {
 	Item      frontier.Finished // what queues the page again; the round is that of its last record
 	Target    string            // of the redirect that the last visit with content answered
 	Read      time.Time         // the last visit with content
+	Archived  time.Time         // fetched_at of the last visit whose content an archive keeps whole, if there is one; to the millisecond
 	NotBefore time.Time         // when the site's max-age ends
 	Queued    bool              // for the visit after Item.Round
 }
@@ -281,6 +282,9 @@ func (c *change) add(v *Visit, plan revisit.Plan) error {
 	after.Row, said = before.After(v.Visit, plan, weight)
 	after.Item, after.Queued = v.Item, false
 	if v.Answer == revisit.Content {
+		if v.Body != before.Body || !before.Archived.After(c.state.KeptAt) {
+			after.Archived = v.At
+		}
 		after.Target, after.Read = v.Target, v.At
 	}
 	if v.Answer != revisit.NoAnswer {
