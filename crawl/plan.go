@@ -31,6 +31,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
@@ -219,7 +220,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 	}
 	p.Recrawl, _ = revisit.ParseAim(s.Recrawl) // see Settings.Check
 	p.RecrawlLimits, _ = revisit.ParseLimits(s.RecrawlEvery)
-	p.PurgeGone, _ = revisit.ParseTime(s.PurgeGone)
+	p.PurgeGone, _ = human.ParsePeriod(s.PurgeGone)
 	if version != nil {
 		p.Version = version.Number
 	}

@@ -286,7 +286,7 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 	return len(prints) == visitStep, nil
 }
 
-// figures returns what the rows sum up to, or nil if pages are not visited again.
+// visitFigures returns what the rows sum up to, or nil if pages are not visited again.
 func (ses *session) visitFigures() (*report.Visits, error) {
 	p := ses.plan.policy.Load()
 	if !p.Recrawl.On() || ses.plan.Dir == "" || ses.plan.Redis != nil {

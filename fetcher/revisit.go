@@ -1,7 +1,7 @@
 package fetcher
 
 import (
-	"crypto/sha256"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,12 +38,8 @@ func (v *visited) header() map[string][]string {
 		return all
 	}
 	header := make(map[string][]string, len(all)+len(v.conditional))
-	for name, values := range all {
-		header[name] = values
-	}
-	for name, values := range v.conditional {
-		header[name] = values
-	}
+	maps.Copy(header, all)
+	maps.Copy(header, v.conditional)
 	return header
 }
 
@@ -122,9 +118,9 @@ func (v *visited) archived() (earlier warc.Earlier, has bool) {
 		return earlier, true
 	}
 	a := v.answer
-	same := a.Status == http.StatusOK && !a.Truncated && a.Cut == nil && a.Damage == nil && a.Header.Get("Content-Encoding") == "" && len(a.Body) > 0 &&
-		revisit.Digest(sha256.Sum256(a.Body)) == v.row.Row.Body && v.cfg.Archive.Wants(a)
-	return earlier, same
+	same := v.record != nil && v.record.Bytes > 0 && v.record.Visit().Body == v.row.Row.Body
+	return earlier, same && a.Status == http.StatusOK && !a.Truncated && a.Cut == nil && a.Damage == nil && a.Header.Get("Content-Encoding") == "" &&
+		v.cfg.Archive.Wants(a)
 }
 
 // sayChange sets the fields of a record that say what the visit found, in a crawl that visits pages again.

@@ -136,7 +136,7 @@ var rows = []*Row{
 	{"purge-gone", "", Scope, "180d", Live, Later, "with --recrawl, forget pages that are gone for this `TIME`, and visit them no more; 0s never",
 		func(s *Settings) Value {
 			return words(&s.PurgeGone, false, "a time of 0 or more, such as 180d", func(text string) error {
-				_, err := revisit.ParseTime(text)
+				_, err := human.ParsePeriod(text)
 				return err
 			})
 		}},

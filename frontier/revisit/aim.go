@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // Aim says how often pages are visited again. At most one of its fields is set; the zero value visits none again.
@@ -30,7 +32,7 @@ func ParseAim(text string) (Aim, error) {
 		}
 		return Aim{Share: n / 100}, nil
 	}
-	every, err := ParseTime(text)
+	every, err := human.ParsePeriod(text)
 	if err != nil || every < time.Second {
 		return Aim{}, errAim
 	}
@@ -51,29 +53,13 @@ func (a Aim) Plan(c *Census, limits Limits) Plan {
 // ParseLimits parses two times, such as 1h..90d.
 func ParseLimits(text string) (l Limits, err error) {
 	least, most, found := strings.Cut(text, "..")
-	if l.Least, err = ParseTime(least); err == nil {
-		l.Most, err = ParseTime(most)
+	if l.Least, err = human.ParsePeriod(least); err == nil {
+		l.Most, err = human.ParsePeriod(most)
 	}
 	if !found || err != nil || l.Validate() != nil || l.Least < time.Second {
 		return Limits{}, errors.New("want two times from 1s, the shorter one first, such as 1h..90d")
 	}
 	return l, nil
-}
-
-// ParseTime parses days, such as 7d, or a time as time.ParseDuration does. It is 0 or more.
-func ParseTime(text string) (time.Duration, error) {
-	var d time.Duration
-	number, inDays := strings.CutSuffix(text, "d")
-	n, err := strconv.ParseFloat(number, 64)
-	if inDays && err == nil && n <= 36500 {
-		d = time.Duration(n * float64(day))
-	} else if d, err = time.ParseDuration(text); err != nil {
-		return 0, fmt.Errorf("want a time, such as 7d or 12h: %w", err)
-	}
-	if d < 0 || math.IsNaN(n) {
-		return 0, errors.New("want a time of 0 or more, such as 7d or 12h")
-	}
-	return d, nil
 }
 
 // Again returns the row with the time of the next visit that a plan gives it. A page that was not found, or that is gone,

@@ -39,26 +39,35 @@ func (p *Period) String() string {
 
 // Set implements pflag.Value.
 func (p *Period) Set(s string) error {
-	fault := errors.New("want a time with its unit, such as 90s, 24h or 30d")
+	d, err := ParsePeriod(s)
+	if err == nil && d == 0 {
+		err = errPeriod
+	}
+	if err == nil {
+		*p = Period(d)
+	}
+	return err
+}
+
+var errPeriod = errors.New("want a time with its unit, such as 90s, 24h or 30d")
+
+// ParsePeriod parses a time of 0 or more, possibly with days.
+func ParsePeriod(s string) (time.Duration, error) {
 	days, rest, found := strings.Cut(s, "d")
 	if !found {
 		days, rest = "0", s
 	}
 	n, err := strconv.ParseInt(days, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/int64(25*time.Hour) {
-		return fault
+		return 0, errPeriod
 	}
 	d := time.Duration(n) * 24 * time.Hour
 	if rest != "" {
 		more, err := time.ParseDuration(rest)
 		if err != nil || more < 0 || d+more < d {
-			return fault
+			return 0, errPeriod
 		}
 		d += more
 	}
-	if d <= 0 {
-		return fault
-	}
-	*p = Period(d)
-	return nil
+	return d, nil
 }
