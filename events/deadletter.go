@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -62,7 +63,7 @@ func (r *retry) send(ctx context.Context, sink Sink, letter DeadLetter) error {
 		return fmt.Errorf("events: the sink answered %d of 1 events", len(errs))
 	}
 	if refusal, refused := errors.AsType[*RefusedError](errs[0]); refused {
-		letter.Reason, letter.At = refusal.Reason, time.Now().UTC()
+		letter.Reason, letter.At, letter.Resend = refusal.Reason, time.Now().UTC(), false
 		r.refused = append(r.refused, letter)
 		r.done.Refused++
 		return nil
@@ -91,4 +92,73 @@ func (r *retry) save(ctx context.Context) error {
 	}
 	r.accepted, r.refused, r.saved = nil, nil, time.Now()
 	return nil
+}
+
+// Mark marks the dead letters of the events with the given ids, or all letters if no ids are given, and returns how many it
+// has marked. It is for implementations of Progress.Resend.
+func Mark(letters []DeadLetter, ids ...string) (marked int) {
+	for i := range letters {
+		if len(ids) == 0 || slices.Contains(ids, letters[i].Event.ID) {
+			letters[i].Resend = true
+			marked++
+		}
+	}
+	return marked
+}
+
+// lookForMarks is how often a relay looks for dead letters that it is to send again.
+const lookForMarks = time.Second
+
+// resend sends marked dead letters again until ctx ends. Until then it also reads their number, which other processes change.
+func (r *relay) resend(ctx context.Context) {
+	var away backoff
+	for pause := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if err := r.resendOnce(ctx); err != nil && ctx.Err() == nil {
+			pause = max(away.next(), lookForMarks)
+			r.warnOfLetters(err)
+			continue
+		}
+		pause, away = lookForMarks, backoff{}
+	}
+}
+
+func (r *relay) warnOfLetters(err error) {
+	r.Logger.Warn("dead letters are not sent again yet", slog.String("relay", r.Name), slog.Any("err", err))
+}
+
+// resendOnce sends the dead letters that are marked now.
+func (r *relay) resendOnce(ctx context.Context) error {
+	saved, _, err := r.Progress.Load(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	r.updateState(func(s *State) { s.Dead = saved.Dead })
+	if saved.Resend == 0 {
+		return nil
+	}
+	letters, err := r.Progress.Dead(ctx, r.Name)
+	var ids []string
+	for i := range letters {
+		if letters[i].Resend {
+			ids = append(ids, letters[i].Event.ID)
+		}
+	}
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	sending, cancel, err := r.tenure.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	done, err := Retry(sending, r.Progress, r.Sink, r.Name, ids...)
+	r.updateState(func(s *State) { s.Dead -= min(s.Dead, uint64(done.Accepted)) })
+	r.Logger.Info("dead letters were sent again", slog.String("relay", r.Name), slog.Int("accepted", done.Accepted),
+		slog.Int("refused", done.Refused), slog.Int("left", done.Left))
+	return err
 }

@@ -67,25 +67,31 @@ type Progress interface {
 	Load(ctx context.Context, name string) (saved Saved, known bool, err error)
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
-	// Revise changes stored dead letters. Each of them gets the Reason and At of the given
+	// Revise changes stored dead letters. Each of them gets the Reason, At and Resend of the given
 	// letter with the same event id. Given letters that are no longer stored are ignored.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
 	// Discard removes the dead letters of the events with the given ids, or all dead
 	// letters if no ids are given. It returns the number of removed letters. The caller
 	// needs no lock.
 	Discard(ctx context.Context, name string, ids ...string) (removed int, err error)
+	// Resend marks the dead letters of the events with the given ids, or all dead letters if no ids are given, so that the
+	// relay sends them again: at once if it runs, and otherwise when it runs next. It returns the number of marked letters.
+	// Revise changes the mark of a letter. The caller needs no lock.
+	Resend(ctx context.Context, name string, ids ...string) (marked int, err error)
 }
 
 // Saved is the state of a relay in a Progress.
 type Saved struct {
 	Cursor Cursor
 	Dead   uint64    // dead letters
+	Resend uint64    // dead letters that Progress.Resend has marked
 	At     time.Time // when Cursor was saved, UTC
 }
 
 // DeadLetter is an event that a sink refused for good.
 type DeadLetter struct {
 	Event  Event     `json:"event"`
-	Reason string    `json:"reason"` // RefusedError.Reason of the sink
-	At     time.Time `json:"at"`     // when the event was refused, UTC
+	Reason string    `json:"reason"`           // RefusedError.Reason of the sink
+	At     time.Time `json:"at"`               // when the event was refused, UTC
+	Resend bool      `json:"resend,omitempty"` // see Progress.Resend
 }

@@ -157,6 +157,15 @@ func (r *relay) deliver(ctx context.Context) error {
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(watch) })
+	if r.drain {
+		defer func() {
+			if err := r.resendOnce(ctx); err != nil { // they stay marked
+				r.warnOfLetters(err)
+			}
+		}()
+	} else {
+		watching.Go(func() { r.resend(watch) })
+	}
 	defer watching.Wait()
 	defer stop()
 	if sink, ok := r.Sink.(TransactionalSink); ok {

@@ -283,6 +283,62 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// TestResend: a relay sends marked dead letters again: at once while it runs, and at its end if it only drains. What is
+// refused again is not marked any more, and while the sink is away the letters stay marked.
+func TestResend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, p, s := filled(9, 3), new(eventstest.Progress), new(sink)
+		answer := func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.answer = func(*events.Event) error { return err } }
+		expect := func(when string, delivered, dead, marked int) {
+			t.Helper()
+			saved, _, err := p.Load(t.Context(), "r")
+			if got := len(s.received()); err != nil || got != delivered || saved.Dead != uint64(dead) || saved.Resend != uint64(marked) {
+				t.Errorf("%s %d events were delivered, %d letters are dead and %d of them marked (%v); want %d, %d, %d",
+					when, got, saved.Dead, saved.Resend, err, delivered, dead, marked)
+			}
+		}
+		answer(&events.RefusedError{Reason: "no"})
+		var state atomic.Pointer[events.State]
+		config := events.Config{Name: "r", Outbox: o, Sink: s, Progress: p, OnState: func(now events.State) { state.Store(&now) }}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- events.Run(ctx, config, false) }()
+		mark := func(ids ...string) {
+			t.Helper()
+			if n, err := p.Resend(t.Context(), "r", ids...); err != nil || len(ids) > 0 && n != len(ids) {
+				t.Errorf("%d letters were marked (%v), want %d", n, err, len(ids))
+			}
+			time.Sleep(5 * time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		expect("at first", 0, 9, 0)
+		mark(eventstest.Event(4, 3).ID)
+		expect("while all are refused", 0, 9, 0)
+		answer(errors.New("away"))
+		mark(eventstest.Event(5, 3).ID)
+		expect("while the sink is away", 0, 9, 1)
+		answer(nil)
+		time.Sleep(time.Minute)
+		expect("after the sink was away", 1, 8, 0)
+		mark(eventstest.Event(7, 3).ID, eventstest.Event(1, 3).ID)
+		expect("after two were marked", 3, 6, 0)
+		if got := state.Load().Dead; got != 6 {
+			t.Errorf("the state has %d dead letters, want 6", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		mark()
+		expect("while no relay runs", 3, 6, 6)
+		if err := events.Run(t.Context(), config, true); err != nil {
+			t.Error(err)
+		}
+		expect("after a relay that drained", 9, 0, 0)
+	})
+}
+
 // TestRefusedBytes: a relay holds at most about 32 MiB of events in memory. Dead letters count
 // towards this limit until they are saved. Here they are never saved, because the sink does not
 // answer the first event, so the cursor cannot pass any event.

@@ -16,7 +16,7 @@ type Sink interface {
 	// The relay waits and then sends the event again. An *AwayError can set the length of
 	// the pause. If ctx ends, the error of each event that was not acknowledged is an
 	// *AwayError. A relay never sends two events of one host at the same time, in one call
-	// or in several.
+	// or in several, except for dead letters that it sends again.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error

@@ -117,8 +117,8 @@ func (p pages) Do(ctx context.Context, caller dashboard.Caller, name string, a d
 		path, body = path+"/drops", map[string]any{"rule": a.Rule, "why": a.Why}
 	case dashboard.Retry:
 		path, body = path+"/retries", map[string]any{"host": a.Failures.Host, "outcome": a.Failures.Outcome}
-	case dashboard.Discard:
-		path, body = path+"/relays/"+a.Relay+"/discards", map[string]any{"ids": a.Letters}
+	case dashboard.Discard, dashboard.Resend:
+		path, body = path+"/relays/"+a.Relay+"/"+string(a.Kind)+"s", map[string]any{"ids": a.Letters}
 	}
 	var text []byte
 	if body != nil {

@@ -158,10 +158,18 @@ func (s *Server) routeSteering() {
 	handle(s, huma.Operation{
 		OperationID: "discard-letters", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/relays/{relay}/discards", Tags: []string{"relays"},
 		Summary: "Discard dead letters of a relay", Description: "A repeat finds none of them any more, and has the same answer.",
-	}, Write, plain, s.discard)
+	}, Write, plain, func(ctx context.Context, in *lettersInput) (*answer[Letters], error) {
+		return s.letters(ctx, in, crawl.Outbox.Discard)
+	})
+	handle(s, huma.Operation{
+		OperationID: "resend-letters", Method: http.MethodPost, Path: "/v1/crawls/{crawl}/relays/{relay}/resends", Tags: []string{"relays"},
+		Summary: "Send dead letters of a relay again", Description: "The relay sends them within seconds if it runs, and otherwise when it runs next.",
+	}, Write, plain, func(ctx context.Context, in *lettersInput) (*answer[Letters], error) {
+		return s.letters(ctx, in, crawl.Outbox.Resend)
+	})
 }
 
-type discardInput struct {
+type lettersInput struct {
 	Named
 	Relay string `path:"relay" pattern:"^[A-Za-z0-9._-]+$" maxLength:"64" doc:"name of the relay"`
 	Body  struct {
@@ -169,20 +177,22 @@ type discardInput struct {
 	}
 }
 
-// Discarded is the answer to discards.
-type Discarded struct {
-	Letters int `json:"letters" doc:"how many dead letters were discarded"`
+// Letters is the answer to discards and resends.
+type Letters struct {
+	Letters int `json:"letters" doc:"how many dead letters were discarded, or will be sent again"`
 }
 
-// discard discards dead letters of a relay.
-func (s *Server) discard(ctx context.Context, in *discardInput) (*answer[Discarded], error) {
+// letters changes dead letters of a relay.
+func (s *Server) letters(
+	ctx context.Context, in *lettersInput, change func(crawl.Outbox, context.Context, string, ...string) (int, error),
+) (*answer[Letters], error) {
 	box, release, err := s.outbox(ctx, in.Crawl)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	n, err := box.Discard(ctx, in.Relay, in.Body.IDs...)
-	return body(Discarded{n}, err)
+	n, err := change(box, ctx, in.Relay, in.Body.IDs...)
+	return body(Letters{n}, err)
 }
 
 type history struct {

@@ -3,12 +3,16 @@ package dashboard_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,10 +97,13 @@ func (b *tab) do(actions ...chromedp.Action) {
 	}
 }
 
-// text returns the text of the first element that a selector matches.
+// text returns the text of the first element that a selector matches, and none while the browser goes to another page.
 func (b *tab) text(selector string) (text string) {
 	b.t.Helper()
-	b.do(chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector), &text))
+	err := chromedp.Run(b.ctx, chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector), &text))
+	if err != nil && !between(err) {
+		b.t.Fatal(err)
+	}
 	return text
 }
 
@@ -116,12 +123,28 @@ func (b *tab) await(selector string, most time.Duration, fulfilled func(string) 
 
 // press clicks on the first element that an XPath selects. The page may replace the element at any moment.
 func (b *tab) press(xpath string) chromedp.Action {
-	return chromedp.Poll(fmt.Sprintf(`(() => {
+	script := fmt.Sprintf(`(() => {
 		const found = document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue;
 		if (!found) return false;
 		setTimeout(() => found.click());
 		return true;
-	})()`, xpath), nil, chromedp.WithPollingTimeout(10*time.Second))
+	})()`, xpath)
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			var is bool
+			if err := chromedp.Evaluate(script, &is).Do(ctx); err != nil && !between(err) || is {
+				return err
+			}
+			if time.Since(begun) > 10*time.Second {
+				return fmt.Errorf("after 10s, the page has no %s", xpath)
+			}
+		}
+	})
+}
+
+// between reports whether the browser was between two pages.
+func between(err error) bool {
+	return strings.Contains(err.Error(), "Cannot find context") || strings.Contains(err.Error(), "target navigated")
 }
 
 func has(part string) func(string) bool {
@@ -148,8 +171,17 @@ var pages = [][2]string{
 	{"field", "/crawls/web/act?do=set&name=delay"}, {"preview", "/crawls/web/act?do=drop-host&host=h1.test"},
 }
 
+// views are the windows in which the pages are looked at: widths in pixels of CSS, and the zoom. A window of 1,280 pixels
+// that is zoomed to 200 % has 640 pixels of CSS.
+var views = []struct {
+	name  string
+	width int64
+	zoom  float64
+}{{"1280", 1280, 1}, {"800", 800, 1}, {"360", 360, 1}, {"zoom", 640, 2}}
+
 // TestPages: every page of a crawl of 10,000 hosts is without complaints of the browser, scrolls in one direction only at
-// the width of a phone, and axe finds nothing serious, in light and dark. Screenshots in three widths are artifacts of the test.
+// the width of a phone and at a zoom of 200 %, hides no text, and axe finds nothing serious, in light and dark. Screenshots
+// in three widths and of the zoom are artifacts of the test.
 func TestPages(t *testing.T) {
 	b := open(t)
 	base, _ := crawl(t, slow...)
@@ -160,15 +192,17 @@ func TestPages(t *testing.T) {
 	b.do(chromedp.Navigate(base + "/crawls/web/pages"))
 	b.await("#recent", 30*time.Second, has(markup))
 	for _, p := range pages {
-		for _, width := range []int64{1280, 800, 360} {
-			b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"))
+		for _, v := range views {
+			b.do(chromedp.EmulateViewport(v.width, 900, chromedp.EmulateScale(v.zoom)), chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"))
 			var over float64
+			var cut []string
 			var picture []byte
-			b.do(chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &over), chromedp.FullScreenshot(&picture, 100))
-			if over > 0 {
-				t.Errorf("%s is %g pixels wider than a screen of %d", p[1], over, width)
+			b.do(chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &over),
+				chromedp.Evaluate(hiddenText, &cut), chromedp.FullScreenshot(&picture, 100))
+			if over > 0 || len(cut) > 0 {
+				t.Errorf("%s is %g pixels wider than the view %s, and hides %q", p[1], over, v.name, cut)
 			}
-			if err := os.WriteFile(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%d.png", p[0], width)), picture, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(t.ArtifactDir(), p[0]+"-"+v.name+".png"), picture, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,6 +220,181 @@ func TestPages(t *testing.T) {
 		}
 		b.quiet(p[1])
 	}
+}
+
+// hiddenText is a script for the texts of elements that do not show all of it and do not scroll.
+const hiddenText = `[...document.querySelectorAll("main *, header *")].filter(e => e.childElementCount === 0 && e.textContent.trim() &&
+	!e.closest(".hidden, svg, .skip, [hidden], details:not([open])") && ["hidden", "clip"].includes(getComputedStyle(e).overflowX) &&
+	(e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)).map(e => e.textContent)`
+
+// focused is a script for the element that has the focus: its place among all that can have it, and whether a person sees
+// the element and that it has the focus.
+const focused = `(() => {
+	const all = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), textarea, summary, [tabindex='0']")]
+		.filter(e => e.checkVisibility());
+	const e = document.activeElement, style = getComputedStyle(e), at = e.getBoundingClientRect();
+	return {At: all.indexOf(e), Of: all.length, Text: e.innerText || e.id,
+		Seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 && at.width > 0 && at.right > 0 && at.left < innerWidth && at.bottom > 0 && at.top < innerHeight};
+})()`
+
+// TestKeys: with the keys alone a person reaches everything on every page, in its order, and sees where the focus is; pauses
+// the crawl; and keeps the focus while the page changes, which then shows what it had held back.
+func TestKeys(t *testing.T) {
+	b := open(t)
+	base, _ := crawl(t, slow...)
+	b.do(chromedp.Navigate(base + "/crawls/web/pages"))
+	b.await("#recent", 30*time.Second, has(markup))
+	type focus struct {
+		At, Of int
+		Text   string
+		Seen   bool
+	}
+	next := func() (f focus) {
+		b.do(chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(focused, &f))
+		return f
+	}
+	for _, p := range pages {
+		b.do(chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"), chromedp.Evaluate(`localStorage.setItem("still", "yes")`, nil),
+			chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"))
+		for i := range 60 { // of the largest pages the first ones
+			f := next()
+			if f.At != i || !f.Seen {
+				t.Errorf("%s: after %d times Tab the focus is on %q, which is number %d of %d, seen: %v", p[1], i+1, f.Text, f.At+1, f.Of, f.Seen)
+				break
+			}
+			if i+1 == f.Of {
+				break
+			}
+		}
+	}
+	b.do(chromedp.Evaluate(`localStorage.removeItem("still")`, nil), chromedp.Navigate(base+"/crawls/web"))
+	b.await("#stream", 20*time.Second, has("live"))
+	reach := func(text string) {
+		t.Helper()
+		for i := 0; ; i++ {
+			if f := next(); f.Text == text {
+				return
+			}
+			if i == 100 {
+				t.Fatalf("no Tab reaches %q", text)
+			}
+		}
+	}
+	reach("Pause")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await(".said", 10*time.Second, has("The crawl is paused."))
+	reach("Resume")
+	b.do(chromedp.KeyEvent(" "))
+	b.await(".said", 10*time.Second, has("The crawl goes on."))
+
+	b.do(chromedp.Navigate(base + "/crawls/web/pages"))
+	b.await("#stream", 20*time.Second, has("live"))
+	b.do(chromedp.Evaluate(`document.querySelector("#recent a").focus()`, nil))
+	was := b.text("#recent")
+	time.Sleep(3 * time.Second)
+	var f focus
+	if b.do(chromedp.Evaluate(focused, &f)); f.At < 0 || b.text("#recent") != was {
+		t.Errorf("while a link has the focus, the focus moved (it is on %q) or the part changed", f.Text)
+	}
+	b.do(chromedp.Evaluate(`document.activeElement.blur()`, nil))
+	b.await("#recent", 10*time.Second, func(text string) bool { return text != was })
+	b.quiet("the use of the keys")
+}
+
+// TestLetters: events that a webhook refused for ever are sent again from the page, by the relay of the crawl that runs.
+func TestLetters(t *testing.T) {
+	var refuse atomic.Bool
+	var mu sync.Mutex
+	accepted, refusals := make(map[string]bool), make(map[string]int)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if id := r.Header.Get("Idempotency-Key"); refuse.Load() {
+			refusals[id]++
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		} else {
+			accepted[id] = true
+		}
+	}))
+	t.Cleanup(hook.Close)
+	refuse.Store(true)
+	b := open(t)
+	base, _ := crawl(t, append(slow, "--events", hook.URL)...)
+	for text := ""; !strings.Contains(text, "The oldest 20 of"); time.Sleep(500 * time.Millisecond) {
+		b.do(chromedp.Navigate(base+"/crawls/web/relays?relay=default"), chromedp.WaitReady("#letters", chromedp.ByQuery))
+		text = b.text("#letters")
+	}
+	b.do(b.press(`//form[input[@value="pause"]]/button`))
+	b.await(".said", 10*time.Second, has("The crawl is paused."))
+	again := func(what string) {
+		t.Helper()
+		b.do(chromedp.Navigate(base+"/crawls/web/relays?relay=default"), b.press(what))
+		b.await("#act", 10*time.Second, has("They arrive after newer events of their hosts."))
+		b.do(b.press(`//*[@id="act"]//button`))
+		b.await(".said", 10*time.Second, has("The relay sends the dead letters again."))
+	}
+	until := func(what string, so func() bool) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			mu.Lock()
+			is := so()
+			mu.Unlock()
+			if is {
+				return
+			}
+			if time.Since(begun) > 20*time.Second {
+				t.Fatalf("after 20s, not so: %s", what)
+			}
+		}
+	}
+	again(`//*[@id="letters"]//a[starts-with(., "Send again")]`)
+	until("the webhook has refused an event twice", func() bool {
+		for _, n := range refusals {
+			if n > 1 {
+				return true
+			}
+		}
+		return false
+	})
+	refuse.Store(false)
+	again(`//*[@id="letters"]//a[starts-with(., "Send these 20 again")]`)
+	until("the webhook has accepted 20 events that it had refused", func() bool {
+		n := 0
+		for id := range accepted {
+			if refusals[id] > 0 {
+				n++
+			}
+		}
+		return n >= 20
+	})
+	b.quiet("the dead letters")
+}
+
+var largePages = flag.Int("pages", 20_000, "how many pages TestLarge has the crawl fetch before it looks")
+
+// TestLarge: after many pages, every page of the dashboard still comes, and it moves. For a million pages, give -pages 1000000.
+func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes minutes")
+	}
+	b := open(t)
+	base, requests := crawl(t, "--delay", "0")
+	for requests.Load() < int64(*largePages) {
+		time.Sleep(time.Second)
+	}
+	for _, p := range pages {
+		begun := time.Now()
+		b.do(chromedp.Navigate(base+p[1]), chromedp.WaitReady("main"))
+		t.Logf("%-40s %4d ms at %d requests", p[1], time.Since(begun).Milliseconds(), requests.Load())
+		if took := time.Since(begun); took > 5*time.Second { // the crawl takes all of the machine
+			t.Errorf("%s took %v", p[1], took)
+		}
+	}
+	b.do(chromedp.Navigate(base + "/crawls/web"))
+	b.await("#stream", 20*time.Second, has("live"))
+	was := b.text("#now")
+	t.Logf("the page changed after %v", b.await("#now", 10*time.Second, func(text string) bool { return text != was }))
+	b.quiet("a large crawl")
 }
 
 // TestUse: a person sees the crawl move, pauses it, changes the delay of a host after a look at the effect, and asks why a

@@ -266,6 +266,11 @@ func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, err
 	defer p.mu.Unlock()
 	saved, known := p.saved[name]
 	saved.Dead = uint64(len(p.dead[name]))
+	for i := range p.dead[name] {
+		if p.dead[name][i].Resend {
+			saved.Resend++
+		}
+	}
 	return saved, known, nil
 }
 
@@ -283,7 +288,7 @@ func (p *Progress) Revise(_ context.Context, name string, letters []events.DeadL
 	for i, old := range p.dead[name] {
 		for _, l := range letters {
 			if l.Event.ID == old.Event.ID {
-				p.dead[name][i].Reason, p.dead[name][i].At = l.Reason, l.At
+				p.dead[name][i].Reason, p.dead[name][i].At, p.dead[name][i].Resend = l.Reason, l.At, l.Resend
 			}
 		}
 	}
@@ -299,4 +304,11 @@ func (p *Progress) Discard(_ context.Context, name string, ids ...string) (int, 
 		return len(ids) == 0 || slices.Contains(ids, l.Event.ID)
 	})
 	return before - len(p.dead[name]), nil
+}
+
+// Resend implements events.Progress.
+func (p *Progress) Resend(_ context.Context, name string, ids ...string) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return events.Mark(p.dead[name], ids...), nil
 }

@@ -1,6 +1,7 @@
 package eventstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -149,11 +150,21 @@ func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	if err != nil || i < 0 {
 		t.Fatalf("dead letter %s is not among the %d letters (%v)", id, len(letters), err)
 	}
+	for _, ids := range [][]string{{id, discarded}, nil} {
+		want := cmp.Or(min(len(ids), 1), len(letters))
+		n, err := p.Resend(t.Context(), "a", ids...)
+		if saved, _ := cursorOf(t, p, "a"); err != nil || n != want || saved.Resend != uint64(want) {
+			t.Errorf("Resend of %q = %d, %v, and %d are marked; want %d", ids, n, err, saved.Resend, want)
+		}
+	}
 	letters[i].Reason = "still\x00not"
 	gone := letters[i]
 	gone.Event.ID = discarded
 	must(t, p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}))
 	again, err := p.Dead(t.Context(), "a")
+	if saved, _ := cursorOf(t, p, "a"); err == nil && (saved.Resend != uint64(len(letters)-1) || again[i].Resend) {
+		t.Errorf("after Revise %d letters are marked, want all but that one of %d", saved.Resend, len(letters))
+	}
 	if err != nil || len(again) != len(letters) || strings.ReplaceAll(again[i].Reason, "\x00", "") != "stillnot" {
 		t.Errorf("after Revise there are %d letters (%v), want %d; one is %+v, want its new reason", len(again), err, len(letters), again[i])
 	}

@@ -45,7 +45,8 @@ type state struct {
 	Cursor      *events.Cursor `json:"cursor"` // nil means that the relay is not registered yet
 	At          time.Time      `json:"at"`
 	Dead        uint64         `json:"dead"`
-	Letters     int            `json:"letters"` // number of the file of dead letters; 0 means that there is none
+	Resend      uint64         `json:"resend,omitempty"` // letters that are marked
+	Letters     int            `json:"letters"`          // number of the file of dead letters; 0 means that there is none
 	LetterBytes int64          `json:"letter_bytes"`
 	Term        uint64         `json:"term"` // of the newest Hold
 }
@@ -158,7 +159,7 @@ func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, err
 	if err != nil || !known || s.Cursor == nil {
 		return events.Saved{}, false, err
 	}
-	return events.Saved{Cursor: *s.Cursor, Dead: s.Dead, At: s.At}, true, nil
+	return events.Saved{Cursor: *s.Cursor, Dead: s.Dead, Resend: s.Resend, At: s.At}, true, nil
 }
 
 // load reads the state of a relay. The result stored is false if the relay has no state.
@@ -340,7 +341,7 @@ func (p *Progress) Revise(ctx context.Context, name string, letters []events.Dea
 	return p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
 		for i := range all {
 			if l := revised[all[i].Event.ID]; l != nil {
-				all[i].Reason, all[i].At = l.Reason, l.At
+				all[i].Reason, all[i].At, all[i].Resend = l.Reason, l.At, l.Resend
 			}
 		}
 		return all
@@ -362,6 +363,15 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 	return removed, err
 }
 
+// Resend implements events.Progress.
+func (p *Progress) Resend(ctx context.Context, name string, ids ...string) (marked int, err error) {
+	err = p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
+		marked = events.Mark(all, ids...)
+		return all
+	})
+	return marked, err
+}
+
 // rewrite changes the dead letters of a relay, in one step. It does not call the function
 // edit if there are no dead letters.
 func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
@@ -379,6 +389,12 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 			return err
 		}
 		s.Letters++
+		s.Resend = 0
+		for i := range left {
+			if left[i].Resend {
+				s.Resend++
+			}
+		}
 		s.Dead, s.LetterBytes = uint64(len(left)), int64(len(text))
 		return replace(p.letters(name, s.Letters), text)
 	})

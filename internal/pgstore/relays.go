@@ -15,7 +15,7 @@ import (
 
 // Load implements events.Progress.
 func (o Outbox) Load(ctx context.Context, name string) (saved events.Saved, known bool, err error) {
-	err = o.queryRow(ctx, "read a relay's cursor", o.sql("relay"), []any{o.crawl, name}, &saved.Cursor, &saved.At, &saved.Dead)
+	err = o.queryRow(ctx, "read a relay's cursor", o.sql("relay"), []any{o.crawl, name}, &saved.Cursor, &saved.At, &saved.Dead, &saved.Resend)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return events.Saved{}, false, nil
 	}
@@ -42,32 +42,43 @@ func (o Outbox) Dead(ctx context.Context, name string) ([]events.DeadLetter, err
 }
 
 func scanLetter(row pgx.CollectableRow) (l events.DeadLetter, err error) {
-	err = row.Scan(&l.Event, &l.Reason, &l.At)
+	err = row.Scan(&l.Event, &l.Reason, &l.At, &l.Resend)
 	l.At = l.At.UTC()
 	return l, err
 }
 
 // Revise implements events.Progress.
 func (o Outbox) Revise(ctx context.Context, name string, dead []events.DeadLetter) error {
-	ids, reasons, times := make([]string, len(dead)), make([]string, len(dead)), make([]time.Time, len(dead))
+	ids, reasons := make([]string, len(dead)), make([]string, len(dead))
+	times, marks := make([]time.Time, len(dead)), make([]bool, len(dead))
 	for i, l := range dead {
-		ids[i], reasons[i], times[i] = l.Event.ID, storable(l.Reason), l.At
+		ids[i], reasons[i], times[i], marks[i] = l.Event.ID, storable(l.Reason), l.At, l.Resend
 	}
-	return o.exec(ctx, "revise dead letters", o.sql("revise_letters"), o.crawl, name, ids, reasons, times)
+	return o.exec(ctx, "revise dead letters", o.sql("revise_letters"), o.crawl, name, ids, reasons, times, marks)
 }
 
 // Discard implements events.Progress.
 func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
+	return o.letters(ctx, "discard dead letters", o.sql("discard_letters"), name, ids)
+}
+
+// Resend implements events.Progress.
+func (o Outbox) Resend(ctx context.Context, name string, ids ...string) (marked int, err error) {
+	return o.letters(ctx, "send dead letters again", o.sql("resend_letters"), name, ids)
+}
+
+// letters executes a statement for dead letters of a relay, and returns for how many.
+func (o Outbox) letters(ctx context.Context, what, statement, name string, ids []string) (n int, err error) {
 	if len(ids) == 0 {
-		ids = nil // the statement then removes all dead letters of the relay
+		ids = nil // which stands for all dead letters of the relay
 	}
-	err = o.try(ctx, "discard dead letters", func(ctx context.Context) error {
+	err = o.try(ctx, what, func(ctx context.Context) error {
 		var batch pgx.Batch
-		batch.Queue(o.sql("discard_letters"), o.crawl, name, ids).Exec(func(done pgconn.CommandTag) error {
-			removed = int(done.RowsAffected())
+		batch.Queue(statement, o.crawl, name, ids).Exec(func(done pgconn.CommandTag) error {
+			n = int(done.RowsAffected())
 			return nil
 		})
 		return o.send(ctx, &batch)
 	})
-	return removed, err
+	return n, err
 }

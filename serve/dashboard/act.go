@@ -24,8 +24,8 @@ type Action struct {
 	Settings []string // of Set: texts as in crawl.Change.Values
 	Rule     string   // of Drop
 	Failures frontier.Failures
-	Relay    string   // of Discard
-	Letters  []string // of Discard: ids of events
+	Relay    string   // of Discard and Resend
+	Letters  []string // of Discard and Resend: ids of events
 	Why      string   // for the history
 	Key      string   // names the request
 }
@@ -42,6 +42,7 @@ const (
 	Drop    ActionKind = "drop"  // drops the URLs that a rule selects
 	Retry   ActionKind = "retry" // queues failed URLs again
 	Discard ActionKind = "discard"
+	Resend  ActionKind = "resend" // sends dead letters again
 )
 
 // plan is an action before it is performed.
@@ -87,8 +88,8 @@ func (v *view) planOf(form url.Values) (*plan, error) {
 		return p, v.planHost(p, do, form)
 	case "retry":
 		return p, v.planRetry(p, form)
-	case "discard":
-		return p, planDiscard(p, form)
+	case "discard", "resend":
+		return p, planLetters(p, form)
 	default:
 		return nil, &faultError{http.StatusNotFound, "there is no such change"}
 	}
@@ -231,13 +232,21 @@ func (v *view) planRetry(p *plan, form url.Values) error {
 	return nil
 }
 
-// planDiscard plans to discard dead letters.
-func planDiscard(p *plan, form url.Values) error {
+// planLetters plans to discard dead letters, or to send them again.
+func planLetters(p *plan, form url.Values) error {
 	p.Relay, p.Letters = form.Get("relay"), strings.Fields(form.Get("ids"))
 	if n := len(p.Letters); n == 0 || n > mostLetters || !name.Valid(p.Relay) {
 		return &faultError{http.StatusUnprocessableEntity, "the form names no dead letters"}
 	}
-	p.title, p.path = "Discard dead letters of "+p.Relay, "/relays?relay="+url.QueryEscape(p.Relay)
+	p.path = "/relays?relay=" + url.QueryEscape(p.Relay)
+	if p.Kind == Resend {
+		p.title, p.done = "Send dead letters of "+p.Relay+" again", "The relay sends the dead letters again."
+		p.effect = []string{"The relay sends " + human.Plural(uint64(len(p.Letters)), "dead letter") +
+			" again, within seconds if it runs, and otherwise when it runs next. They arrive after newer events of their hosts. " +
+			"What the other program refuses again stays here, with the new reason."}
+		return nil
+	}
+	p.title = "Discard dead letters of " + p.Relay
 	p.loses = human.Plural(len(p.Letters), "dead letter") + " will not be sent any more: " + strings.Join(p.Letters, ", ") +
 		". The records stay in the output of the crawl."
 	p.done = "The dead letters were discarded."

@@ -73,16 +73,24 @@ func (v *view) letterTable(relay string, letters []events.DeadLetter, n int) g.N
 	for i := range letters {
 		l := &letters[i]
 		ids = append(ids, l.Event.ID)
-		discard := g.Node(nil)
+		change := g.Group(nil)
 		if v.caller.Change {
-			discard = h.A(h.Href(v.at("/act", "do", "discard", "relay", relay, "ids", l.Event.ID)), g.Text("Discard"), h.Span(h.Class("hidden"), text(" "+l.Event.Subject)))
+			act := func(label, do string) g.Node {
+				return h.A(h.Href(v.at("/act", "do", do, "relay", relay, "ids", l.Event.ID)), g.Text(label), h.Span(h.Class("hidden"), text(" "+l.Event.Subject)))
+			}
+			change = g.Group{act("Send again", "resend"), g.Text(" · "), act("Discard", "discard")}
 		}
-		t.add(when(l.At), v.urlLink(l.Event.Subject), text(l.Reason), discard)
+		reason := l.Reason
+		if l.Resend {
+			reason += " (it is sent again as soon as the relay runs)"
+		}
+		t.add(when(l.At), v.urlLink(l.Event.Subject), text(reason), change)
 	}
 	all := g.Node(nil)
 	if v.caller.Change && n > 0 {
-		all = h.P(button(fmt.Sprintf("Discard these %d …", len(letters)), v.at("/act", "do", "discard", "relay", relay, "ids", strings.Join(ids, " "))))
+		these, of := fmt.Sprintf(" these %d", len(letters)), strings.Join(ids, " ")
+		all = h.P(h.Class("row"), button("Send"+these+" again …", v.at("/act", "do", "resend", "relay", relay, "ids", of)),
+			button("Discard"+these+" …", v.at("/act", "do", "discard", "relay", relay, "ids", of)))
 	}
-	return h.Div(t.node(), h.P(h.Class("note"), g.Text(fmt.Sprintf("The oldest %d of %d. The other program gets them again with: crawler relay dead retry --relay %s --to URL",
-		len(letters), n, human.Printable(relay)))), all)
+	return h.Div(t.node(), h.P(h.Class("note"), g.Text(fmt.Sprintf("The oldest %d of %d.", len(letters), n))), all)
 }

@@ -94,7 +94,9 @@ func (p adminPages) Do(ctx context.Context, caller dashboard.Caller, _ string, a
 	case dashboard.Retry:
 		_, err = h.Retry(ctx, a.Failures, who)
 	case dashboard.Discard:
-		return discard(ctx, h, a.Relay, a.Letters)
+		return eachOutbox(ctx, h, func(box *crawl.Outbox) (int, error) { return box.Discard(ctx, a.Relay, a.Letters...) })
+	case dashboard.Resend:
+		return eachOutbox(ctx, h, func(box *crawl.Outbox) (int, error) { return box.Resend(ctx, a.Relay, a.Letters...) })
 	}
 	return err
 }
@@ -114,15 +116,15 @@ func changeOnce(ctx context.Context, h *crawl.Handle, c crawl.Change) error {
 	return err
 }
 
-// discard discards dead letters of a relay.
-func discard(ctx context.Context, h *crawl.Handle, relay string, ids []string) error {
+// eachOutbox changes the dead letters of each outbox of a crawl.
+func eachOutbox(ctx context.Context, h *crawl.Handle, change func(box *crawl.Outbox) (int, error)) error {
 	boxes, err := h.Outboxes(ctx)
 	if err != nil {
 		return err
 	}
 	list, err := boxes.List(ctx)
 	for i := 0; i < len(list) && err == nil; i++ {
-		_, err = list[i].Discard(ctx, relay, ids...)
+		_, err = change(&list[i])
 	}
 	return errors.Join(err, boxes.Close())
 }

@@ -142,16 +142,20 @@ func newDeadRetry(s streams) *cobra.Command {
 	var f deadFlags
 	var to eventFlags
 	cmd := &cobra.Command{
-		Use:   "retry --to URL [--relay NAME] [--dir DIR | --redis URL --name NAME] [flags] [ID...]",
+		Use:   "retry [--to URL] [--relay NAME] [--dir DIR | --redis URL --name NAME] [flags] [ID...]",
 		Short: "Send dead letters again: all, or those with the given ids",
 		Long: `Send dead letters again: all, or those of the ids. An event that is now accepted
-is no longer a dead letter. The events are sent at once, even if the relay is
-running, so they arrive after newer events of their hosts.`,
+is no longer a dead letter. With --to the events are sent at once. Without it the
+relay sends them, within seconds if it runs, and otherwise when it runs next. In
+both cases they arrive after newer events of their hosts.`,
 	}
 	f.addTo(cmd)
 	cmd.Flags().AddFlagSet(to.declare(to.addSink))
 	cmd.RunE = func(cmd *cobra.Command, ids []string) (err error) {
 		ctx := cmd.Context()
+		if to.to == "" {
+			return f.resend(ctx, s, ids)
+		}
 		sink, err := to.open(ctx, s.out)
 		if err != nil {
 			return err
@@ -179,4 +183,18 @@ running, so they arrive after newer events of their hosts.`,
 		return nil
 	}
 	return cmd
+}
+
+// resend asks the relay to send dead letters again.
+func (f *deadFlags) resend(ctx context.Context, s streams, ids []string) error {
+	marked := 0
+	err := f.each(ctx, func(box crawl.Outbox) error {
+		n, err := box.Resend(ctx, f.relay, ids...)
+		marked += n
+		return err
+	})
+	if err == nil {
+		_, err = fmt.Fprintf(s.out, "relay %s sends %s again as soon as it runs\n", f.relay, human.Plural(uint64(marked), "dead letter"))
+	}
+	return err
 }
