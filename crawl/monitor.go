@@ -143,7 +143,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: p.LastError, Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: set.MaxPages, Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(), Causes: m.errors(stats),
+		MaxPages: lastPages(rules), Closed: m.ses.closed.Load(), Relays: m.lags(), FullHosts: m.fullHosts(), Causes: m.errors(stats),
 		Pauses: textsOf(rules.Pause),
 		Gauges: report.Gauges{
 			Worker: p, Hosts: int(stats.Hosts), Feeding: m.ses.feeding.Load() > 0,
@@ -184,7 +184,7 @@ func (m *monitor) countWaits(ctx context.Context) {
 // has leased, some wait for their delay.
 func (m *monitor) addWaits(g *report.Gauges, stats frontier.Stats) {
 	policy := m.ses.plan.policy.Load()
-	g.Pages, g.MaxPages = stats.Pages, policy.MaxPages
+	g.Pages, g.MaxPages = stats.Pages, lastPages(policy)
 	g.Full = m.ses.plan.Redis != nil && policy.MaxQueued > 0 && stats.Queued >= policy.MaxQueued
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // status implements Handle.Status.
@@ -57,6 +58,14 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	return st, nil
 }
 
+// lastPages returns with how many pages a crawl ends, or 0. One that visits its pages again goes on.
+func lastPages(p *policy.Policy) uint64 {
+	if p.Recrawl.On() {
+		return 0
+	}
+	return p.MaxPages
+}
+
 // addNow adds what the crawl waits for to the status of a crawl that this process does not run.
 func (ses *session) addNow(ctx context.Context, st *report.Status) error {
 	waits, err := ses.waits(ctx, &st.Stats)
@@ -66,7 +75,7 @@ func (ses *session) addNow(ctx context.Context, st *report.Status) error {
 	policy := ses.plan.policy.Load()
 	f := report.Factor{Gauges: report.Gauges{
 		Hosts: int(st.Stats.Hosts), Paused: st.Stats.Paused, Empty: st.Stats.Queued+st.Stats.Leased == 0, Waits: &waits,
-		Idle: st.Shared == nil || len(st.Shared.Workers) == 0, Pages: st.Stats.Pages, MaxPages: policy.MaxPages,
+		Idle: st.Shared == nil || len(st.Shared.Workers) == 0, Pages: st.Stats.Pages, MaxPages: lastPages(policy),
 		Full: st.Shared != nil && policy.MaxQueued > 0 && st.Stats.Queued >= policy.MaxQueued,
 	}}
 	f.Kind = f.Gauges.Kind()

@@ -336,13 +336,14 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	if err != nil {
 		return err
 	}
-	if err := h.takePage(stop); err != nil {
+	freePage, err := h.takePage(stop, &item)
+	if err != nil {
 		doneReading()
 		return err
 	}
 	end, err := h.begin(stop, h.turn(maxPark))
 	if err != nil {
-		h.pages.free()
+		freePage()
 		doneReading()
 		return err
 	}
@@ -354,7 +355,7 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	began, wishes := make(chan struct{}), h.wishes
 	h.visits.Go(func() {
 		defer doneReading()
-		defer h.pages.free()
+		defer freePage()
 		h.visit(item, url, private, wishes, delay, began, end)
 	})
 	if delay > 0 {

@@ -3,6 +3,8 @@ package fetcher
 import (
 	"context"
 	"sync"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // pages counts the visits of this worker that are under way, so that all of them can become pages
@@ -56,18 +58,21 @@ func (p *pages) now() (others uint64, freed <-chan struct{}) {
 }
 
 // takePage counts a visit that is about to begin, and waits until it may become a page. On success, the
-// caller must call pages.free when the visit was completed, or does not begin. takePage returns errStop
-// if Policy.MaxPages is reached.
-func (h *holding) takePage(stop context.Context) error {
+// caller must call free when the visit was completed, or does not begin. takePage returns errStop
+// if Policy.MaxPages is reached. With Policy.Recrawl, visits after the first one of a page do not count.
+func (h *holding) takePage(stop context.Context, item *frontier.Item) (free func(), err error) {
+	if item.Round > 0 && h.cfg.Policy().Recrawl.On() {
+		return func() {}, nil
+	}
 	reached, err := h.limitReached(stop, h.pages.take())
 	if err == nil && !reached {
-		return nil
+		return h.pages.free, nil
 	}
 	h.pages.free()
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.awaitRoom(stop)
 	}
-	return h.awaitRoom(stop)
+	return h.pages.free, err
 }
 
 // awaitRoom is takePage for a visit that there was no room for. The visits that wait take turns, so that

@@ -188,6 +188,10 @@ type LeaseRequest struct {
 	// item is leased that could make Stats.Pages exceed it, apart from checks (see CheckURL). In a crawl that
 	// several workers share, nothing is leased once the crawl has MaxPages pages, apart from checks: see
 	// Store.LimitReached.
+	//
+	// If the store's policy has a Recrawl, which a crawl in Redis cannot have, only items of round 0 count, and only they
+	// are limited. Once the limit is reached, those that wait are delayed until the policy changes, and Grant.Limited
+	// is false: the crawl goes on.
 	MaxPages uint64
 }
 

@@ -57,12 +57,14 @@ type Stats struct {
 	Causes   map[string]uint64  `json:"causes,omitempty"` // completions by Completion.Cause
 	// Repeats counts the finished items in Outcomes whose round is above 0. If it is 0, each item is
 	// counted once.
-	Repeats uint64      `json:"repeats,omitempty"`
-	Delayed uint64      `json:"delayed"` // part of Queued
-	Hosts   uint64      `json:"hosts"`   // hosts with queued or leased items
-	Paused  bool        `json:"paused"`
-	Filter  FilterStats `json:"filter"`
-	Shadow  ShadowStats `json:"shadow"`
+	Repeats uint64 `json:"repeats,omitempty"`
+	// PagesAgain counts the Pages whose round is above 0. Only a store that visits pages again counts them.
+	PagesAgain uint64      `json:"pages_again,omitempty"`
+	Delayed    uint64      `json:"delayed"` // part of Queued
+	Hosts      uint64      `json:"hosts"`   // hosts with queued or leased items
+	Paused     bool        `json:"paused"`
+	Filter     FilterStats `json:"filter"`
+	Shadow     ShadowStats `json:"shadow"`
 	// Recovered counts exact items that were new, although the filter claimed to
 	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`

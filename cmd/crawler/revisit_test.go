@@ -179,3 +179,64 @@ func TestRevisitBegins(t *testing.T) {
 		t.Errorf("a page that is away was visited %d times within a day, want once", n)
 	}
 }
+
+// TestRevisitMaxPages: --max-pages limits the pages of a crawl that visits them again, not its visits. The crawl does not end
+// at the limit, and a higher one lets more pages in.
+func TestRevisitMaxPages(t *testing.T) {
+	t.Parallel()
+	site := listen(t, func(l net.Listener) error {
+		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			for n := range 30 {
+				fmt.Fprintf(w, `<a href="/%d">x</a>`, n)
+			}
+		}))
+	})
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	running := exec.Command("crawler", "crawl", "--dir", dir, "--urls", "1000", "--delay", "0", "--domain-rate", "0", "--robots", "ignore", "--allow-private",
+		"--quiet", "--recrawl", "1s", "--recrawl-every", "1s..1s", "--max-pages", "5", "http://"+site+"/")
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- running.Wait() }()
+	defer func() { _ = running.Process.Kill() }()
+	do := func(args ...string) (string, error) {
+		out, err := exec.Command("crawler", append(args, "--dir", dir)...).CombinedOutput()
+		return string(out), err
+	}
+	var st struct {
+		Visits struct{ Pages, Visits int64 }
+	}
+	await := func(pages, visits int64) {
+		t.Helper()
+		for begun := time.Now(); st.Visits.Pages != pages || st.Visits.Visits < visits; time.Sleep(100 * time.Millisecond) {
+			select {
+			case err := <-ended:
+				t.Fatalf("the crawl ended with %v, and %+v", err, st)
+			case <-time.After(0):
+			}
+			if time.Since(begun) > time.Minute || st.Visits.Pages > pages {
+				t.Fatalf("the status says %+v, want %d pages", st, pages)
+			}
+			if out, err := do("status", "--json"); err == nil {
+				_ = json.Unmarshal([]byte(out), &st)
+			}
+		}
+	}
+	await(5, 15)
+	if out, err := do("set", "max-pages=8"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	await(8, st.Visits.Visits+16)
+	if out, err := do("stop"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	<-ended
+	if out, err := do("status", "--audit"); err != nil {
+		t.Errorf("the audit: %v, %s", err, out)
+	}
+	if out, _ := do("output", "--columns", "url"); strings.Count(out, "\n") != 8 {
+		t.Errorf("the records have these pages, want 8:\n%s", out)
+	}
+}

@@ -86,7 +86,7 @@ var rows = []*Row{
 		func(s *Settings) Value {
 			return number(&s.MaxDepth, NoLimit, math.MaxUint16, "a whole number from -1 to 65535")
 		}},
-	{"max-pages", "", Scope, "0", Live, Never, "end after this many answers in the whole crawl; one worker makes no more, several at most what the others have under way; 0 no limit",
+	{"max-pages", "", Scope, "0", Live, Never, "end after this many answers in the whole crawl; one worker makes no more, several at most what the others have under way; 0 no limit; with --recrawl: fetch this many pages, visit them again, and go on",
 		func(s *Settings) Value { return limit(&s.MaxPages) }},
 	{"max-per-host", "", Scope, "auto", Live, Fixed, "queue at most this many URLs of one host key; 0 no limit; auto: 100,000, and no limit for hosts of seeds",
 		func(s *Settings) Value { return orAuto(&s.MaxPerHost, Auto, human.MaxCount, "auto, "+limitWords) }},

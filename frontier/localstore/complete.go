@@ -207,6 +207,9 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 	}
 	if c.Page {
 		stats.Pages++
+		if item.Round > 0 {
+			stats.PagesAgain++
+		}
 	}
 	row := outcome{outcome: c.Outcome, status: c.Status, round: item.Round}
 	if item.Class != frontier.Bulk {

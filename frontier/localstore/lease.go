@@ -110,8 +110,10 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	books := &g.meta.Stats.Books
 	grant.Empty = books.Queued == 0 && books.Leased == 0
 	checks := &g.meta.Stats.Checks
-	grant.Limited = books.Queued > checks.Queued && g.pagesLeft(request.MaxPages) == 0
-	grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages && checks.Waiting() == 0
+	if !g.cfg.Policy().Recrawl.On() {
+		grant.Limited = books.Queued > checks.Queued && g.pagesLeft(request.MaxPages) == 0
+		grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages && checks.Waiting() == 0
+	}
 	next = min(next, g.nextDelayed, g.nextExpiry, g.nextSweep, g.now+time.Hour.Microseconds())
 	grant.Wait = time.Duration(max(next-g.now, 0)) * time.Microsecond
 	return grant, nil
@@ -131,7 +133,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	limited, skipped := false, 0
 	for ; g.due.Valid(); g.due.Next() {
 		due, key := splitDueKey(g.due.Key())
-		left := g.leasable(string(key), request.MaxPages)
+		left, firsts := g.leasable(string(key), request.MaxPages)
 		if left == 0 && due <= g.now && len(fresh) > 0 {
 			if g.meta.Stats.Checks.Queued == 0 {
 				return g.later, nil
@@ -163,6 +165,17 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			g.later = min(g.later, h.due)
 			continue
 		}
+		if firsts == 0 {
+			if err := g.parkFirsts(h, &skipped); err != nil {
+				return 0, err
+			}
+			if skipped > maxParked {
+				return g.now, nil
+			}
+			if h.waits() == 0 {
+				continue
+			}
+		}
 		place, again, err := g.enterSite(h)
 		if err != nil {
 			return 0, err
@@ -176,7 +189,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			continue
 		}
 		size := min(batchSize(g.cfg.LeaseTTL, h.delay), left)
-		if err := g.leaseHost(grant, request, fresh[0], h, size, place); err != nil {
+		if err := g.leaseHost(grant, request, fresh[0], h, size, firsts, place); err != nil {
 			return 0, err
 		}
 		fresh = fresh[1:]
@@ -206,7 +219,7 @@ func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest)
 			return err
 		}
 		if h.lease == nil && h.waiting[request.Priority] > 0 {
-			if err := g.leaseHost(grant, request, id, h, MaxBatch, place{}); err != nil {
+			if err := g.leaseHost(grant, request, id, h, MaxBatch, MaxBatch, place{}); err != nil {
 				return err
 			}
 		}
@@ -214,7 +227,8 @@ func (g *group) leaseThese(grant *frontier.Grant, request frontier.LeaseRequest)
 	return nil
 }
 
-func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int, place place) error {
+// leaseHost leases at most size items of a host, of which at most firsts are in round 0.
+func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size, firsts int, place place) error {
 	l := &lease{
 		id: id, host: h, inFlight: inFlight(&request), place: place, deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
 		settled: make(settledItems),
@@ -223,7 +237,7 @@ func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, 
 	if request.Hosts != nil {
 		first, last = request.Priority, request.Priority
 	}
-	if err := g.take(l, size, first, last); err != nil {
+	if err := g.take(l, size, firsts, first, last); err != nil {
 		return err
 	}
 	h.lease, g.leases[id] = l, l
@@ -241,25 +255,57 @@ func batchSize(ttl time.Duration, delay int64) int {
 	return int(min(max(ttl.Microseconds()/delay, 1), MaxBatch))
 }
 
-// leasable returns how many more items of a host can be leased under a limit of pages.
-func (g *group) leasable(host string, limit uint64) int {
+// leasable returns how many more items of a host can be leased under a limit of pages, and how many of them can be in
+// round 0. In a crawl that visits pages again, only the latter are limited.
+func (g *group) leasable(host string, limit uint64) (items, firsts int) {
 	if frontier.IsCheck(host) {
 		limit = 0
 	}
-	return g.pagesLeft(limit)
+	left := g.pagesLeft(limit)
+	if g.cfg.Policy().Recrawl.On() && (left > 0 || g.full()) {
+		return unlimited, left
+	}
+	return left, left
 }
+
+// unlimited is more items than a lease can have.
+const unlimited = 1 << 20
 
 // pagesLeft returns how many more items can be leased under a limit of pages. A limit of 0
 // means no limit.
 func (g *group) pagesLeft(limit uint64) int {
-	taken := g.meta.Stats.Pages + g.meta.Stats.Leased - g.meta.Stats.Checks.Leased
+	s := &g.meta.Stats
+	taken := s.Pages + s.Leased - s.Checks.Leased
+	if g.cfg.Policy().Recrawl.On() {
+		if taken -= s.PagesAgain; taken >= limit {
+			taken -= g.leasedAgain()
+		}
+	}
 	switch {
 	case limit == 0:
-		return 1 << 20
+		return unlimited
 	case taken >= limit:
 		return 0
 	}
-	return int(min(limit-taken, 1<<20))
+	return int(min(limit-taken, unlimited))
+}
+
+// leasedAgain returns how many leased items are in a later round, apart from checks.
+func (g *group) leasedAgain() (n uint64) {
+	for _, l := range g.leases {
+		for i := range l.held {
+			if l.held[i].item.Round > 0 && !frontier.IsCheck(l.host.key) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// full reports whether the crawl visits pages again, and has all pages that it may have.
+func (g *group) full() bool {
+	p, s := g.cfg.Policy(), &g.meta.Stats
+	return p.Recrawl.On() && p.MaxPages > 0 && s.Pages-s.PagesAgain >= p.MaxPages
 }
 
 func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
@@ -274,18 +320,12 @@ func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	return nil
 }
 
-// take moves up to n waiting items of the lease's host, with priorities from first to last, into the lease.
-func (g *group) take(l *lease, n int, first, last frontier.Priority) error {
-	if g.queue == nil {
-		lower, upper := table(tableQueue)
-		var err error
-		if g.queue, err = newIter(g.db, lower, upper); err != nil {
-			return err
-		}
-	}
+// take moves up to n waiting items of the lease's host, with priorities from first to last, into the lease. At most firsts
+// of them are in round 0.
+func (g *group) take(l *lease, n, firsts int, first, last frontier.Priority) error {
 	before := len(l.held)
 	for p := first; p <= last; p++ {
-		if err := g.takePriority(l, p, n-(len(l.held)-before)); err != nil {
+		if err := g.takePriority(l, p, n-(len(l.held)-before), &firsts); err != nil {
 			return err
 		}
 	}
@@ -296,16 +336,46 @@ func (g *group) take(l *lease, n int, first, last frontier.Priority) error {
 	return nil
 }
 
-// takePriority moves up to n waiting items of one priority into the lease. It sets aside
-// items that the lease has settled.
-func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
-	h := l.host
-	if n == 0 || h.waiting[p] == 0 {
+// takePriority moves up to n waiting items of one priority into the lease, and subtracts those in round 0 from firsts. It
+// ends before an item for which firsts has no room. It sets aside items that the lease has settled.
+func (g *group) takePriority(l *lease, p frontier.Priority, n int, firsts *int) error {
+	if n == 0 {
 		return nil
 	}
-	g.scratch = appendQueueKey(g.scratch[:0], h.key, queuePos{p, h.head[p]})
-	prefix := g.scratch[:len(g.scratch)-8]
-	for ok := g.queue.SeekGE(g.scratch); n > 0 && h.waiting[p] > 0; ok = g.queue.Next() {
+	return g.scanQueue(l.host, p, func(at queuePos, item *frontier.Item) (taken, more bool) {
+		if _, settled := l.settled[item.Fingerprint]; settled {
+			l.aside = append(l.aside, at)
+			return true, true
+		}
+		if item.Round == 0 {
+			if *firsts == 0 {
+				return false, false
+			}
+			*firsts--
+		}
+		l.held = append(l.held, heldItem{*item, at})
+		l.recent = append(l.recent, *item)
+		n--
+		return true, n > 0
+	})
+}
+
+// scanQueue calls visit for the waiting items of a host with one priority, in order. An item that visit takes does not wait any
+// more. The scan ends with the queue, with an item that is not taken, or when visit says that there is no more to do.
+func (g *group) scanQueue(h *host, p frontier.Priority, visit func(at queuePos, item *frontier.Item) (taken, more bool)) error {
+	if h.waiting[p] == 0 {
+		return nil
+	}
+	if g.queue == nil {
+		lower, upper := table(tableQueue)
+		var err error
+		if g.queue, err = newIter(g.db, lower, upper); err != nil {
+			return err
+		}
+	}
+	first := appendQueueKey(nil, h.key, queuePos{p, h.head[p]})
+	prefix := first[:len(first)-8]
+	for ok := g.queue.SeekGE(first); h.waiting[p] > 0; ok = g.queue.Next() {
 		if !ok || !bytes.HasPrefix(g.queue.Key(), prefix) {
 			if err := g.queue.Error(); err != nil {
 				return fatal("read the queue of "+h.key, err)
@@ -320,15 +390,14 @@ func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 		if err != nil {
 			return fatal("read the queue of "+h.key, err)
 		}
-		h.head[p] = at.seq + 1
-		h.waiting[p]--
-		if _, settled := l.settled[item.Fingerprint]; settled {
-			l.aside = append(l.aside, at)
-			continue
+		taken, more := visit(at, &item)
+		if taken {
+			h.head[p] = at.seq + 1
+			h.waiting[p]--
 		}
-		l.held = append(l.held, heldItem{item, at})
-		l.recent = append(l.recent, item)
-		n--
+		if !taken || !more {
+			break
+		}
 	}
 	return nil
 }
@@ -351,9 +420,10 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 			return frontier.ErrLeaseLost
 		}
 		l.deadline = g.now + g.cfg.LeaseTTL.Microseconds()
-		more := min(topUp.Items-len(l.held), g.leasable(l.host.key, topUp.MaxPages))
+		more, firsts := g.leasable(l.host.key, topUp.MaxPages)
+		more = min(more, topUp.Items-len(l.held))
 		if more > 0 && !g.meta.Stats.Paused && l.host.waits() > 0 {
-			if err := g.take(l, more, 0, frontier.Priorities-1); err != nil {
+			if err := g.take(l, more, firsts, 0, frontier.Priorities-1); err != nil {
 				return err
 			}
 		}

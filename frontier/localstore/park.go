@@ -3,12 +3,13 @@ package localstore
 import (
 	"bytes"
 
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // A host that is due while the policy pauses it is parked: its key in tableDue is parked later, so that no
-// scan meets it. An item that the policy pauses is delayed until parked. When the policy changes, unpark
-// looks at all of them.
+// scan meets it. An item that the policy pauses is delayed until parked, and so is one of round 0 in a crawl that visits
+// pages again and has all pages that it may have. When the policy changes, unpark looks at all of them.
 
 // parked is a time after all others, in µs.
 const parked = 1 << 61
@@ -30,6 +31,27 @@ func (g *group) reindex(h *host, at int64) {
 	g.scratch = appendDueKey(g.scratch[:0], at, h.key)
 	g.set(g.scratch, nil)
 	g.touch(h)
+}
+
+// parkFirsts delays the waiting items of a host that are before the first one of a later round, and adds their number to
+// skipped. It ends when that exceeds maxParked.
+func (g *group) parkFirsts(h *host, skipped *int) error {
+	for p := range frontier.Priority(frontier.Priorities) {
+		err := g.scanQueue(h, p, func(at queuePos, item *frontier.Item) (taken, more bool) {
+			if item.Round > 0 || *skipped > maxParked {
+				return false, false
+			}
+			*skipped++
+			g.scratch = appendQueueKey(g.scratch[:0], h.key, at)
+			g.remove(g.scratch)
+			g.delayUntil(h, item, parked)
+			return true, true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unpark looks at parked hosts and items after a change of the policy, and lets go those that it does not pause any
@@ -81,7 +103,7 @@ func (g *group) unparkItems(p *policy.Policy, left *int) error {
 			return false, nil
 		}
 		_, item, err := g.decodeDelayed(key, value)
-		if err != nil || p.Paused(item.Host, item.URL) {
+		if err != nil || p.Paused(item.Host, item.URL) || item.Round == 0 && g.full() {
 			return err == nil, err
 		}
 		h, err := g.hostOf(item.Host)

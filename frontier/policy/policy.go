@@ -53,7 +53,7 @@ type Policy struct {
 	IgnoreRobots    bool // robots.txt is not requested
 	Retries         int  // attempts after a failed first attempt
 
-	MaxPages  uint64 // answers in the whole crawl; 0 means no limit
+	MaxPages  uint64 // answers in the whole crawl, with Recrawl those of first visits; 0 means no limit
 	MaxQueued uint64 // URLs that are queued at once, for a store that many workers share; 0 means no limit
 	// MaxPerHost is the maximum number of items added to one host over the whole crawl; 0 means no limit.
 	MaxPerHost uint64
@@ -88,8 +88,8 @@ type Policy struct {
 	MaxExternal   uint64 // URLs that are checked in the whole crawl; 0 means no limit
 
 	// Recrawl says how often pages are visited again, RecrawlLimits what the shortest and the longest time between two
-	// visits are, and PurgeGone after which time a page that is gone is forgotten; 0 means never. A store does not
-	// read them.
+	// visits are, and PurgeGone after which time a page that is gone is forgotten; 0 means never. A store reads only
+	// whether Recrawl is on: see frontier.LeaseRequest.MaxPages.
 	Recrawl       revisit.Aim
 	RecrawlLimits revisit.Limits
 	PurgeGone     time.Duration
