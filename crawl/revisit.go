@@ -47,7 +47,8 @@ func (p *Plan) checkRecrawl(s *Settings) error {
 
 // revisits visits the pages of a crawl again. It implements fetcher.Visits.
 type revisits struct {
-	ses *session
+	ses   *session
+	since time.Time // when the run began, if it began with a Recrawl: its pages were read with its settings; used by replan
 
 	mu    sync.Mutex
 	store *visits.Store // nil until the policy has a Recrawl
@@ -163,7 +164,11 @@ func (r *revisits) replan(p *policy.Policy) error {
 	if err != nil {
 		return err
 	}
-	if err := r.store.Begin(text, keptOf(&s), time.Now()); err != nil {
+	since := r.since
+	if r.since = (time.Time{}); since.IsZero() {
+		since = time.Now()
+	}
+	if err := r.store.Begin(text, keptOf(&s), since); err != nil {
 		return err
 	}
 	plan := p.Recrawl.Plan(r.store.Census(), p.RecrawlLimits)

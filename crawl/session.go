@@ -89,6 +89,9 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 	var known fetcher.Visits
 	if p.Redis == nil && p.Settings.Sink != sinkPostgres && purpose == engine.ToCrawl {
 		ses.revisits = &revisits{ses: ses}
+		if ses.revisits.Active() {
+			ses.revisits.since = time.Now().Truncate(time.Second).Add(-1) // rows have times in seconds
+		}
 		known = ses.revisits
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{

@@ -21,6 +21,8 @@ needs=(
   "nats-server                          nats-server"
   "/usr/sbin/squid                      squid"       # proxies as shipped
   "tinyproxy                            tinyproxy"
+  "/usr/sbin/nginx                      nginx"       # answers conditional requests
+  "/usr/sbin/varnishd                   varnish"     # a cache before it
   "promtool                             prometheus"  # checks the files of deploy/
   "docker-compose                       docker-compose"
   "systemd-analyze                      systemd"
@@ -105,8 +107,8 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/git-doc/*' \
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/sqlite3/*' \
   "${packages[@]}" >/dev/null
-for server in redis-server nats-server pgbouncer squid tinyproxy prometheus; do
-  if [[ " ${packages[*]} " == *" $server "* ]] && command -v systemctl >/dev/null; then
+for server in redis-server nats-server pgbouncer squid tinyproxy prometheus nginx varnish varnishncsa; do
+  if [[ " ${packages[*]} " == *" ${server%ncsa} "* ]] && command -v systemctl >/dev/null; then
     "${as_root[@]}" systemctl disable --quiet "$server"
   fi
 done

@@ -78,6 +78,8 @@ func (s *Store) run() {
 	ops := make([]*op, 0, maxGroup)
 	for {
 		select {
+		case o := <-s.asks:
+			ops = append(ops[:0], o)
 		case o := <-s.ops:
 			ops = append(ops[:0], o)
 		case <-s.closing:
@@ -89,6 +91,12 @@ func (s *Store) run() {
 		bytes := ops[0].bytes
 	gather:
 		for len(ops) < maxGroup && bytes < maxGroupBytes {
+			select {
+			case o := <-s.asks:
+				ops = append(ops, o)
+				continue
+			default:
+			}
 			select {
 			case o := <-s.ops:
 				ops = append(ops, o)

@@ -121,6 +121,7 @@ type Store struct {
 	output frontier.Output // nil means none
 
 	ops           chan *op
+	asks          chan *op       // that only read: they go before ops, however many wait
 	closing       chan struct{}  // closed by Close
 	stopped       chan struct{}  // closed when the committer returned
 	behind        sync.WaitGroup // checkpoints being written
@@ -281,8 +282,12 @@ func (s *Store) submitAny(ctx context.Context, o *op) error {
 		return err
 	}
 	o.done = make(chan struct{})
+	queue := s.ops
+	if o.reads {
+		queue = s.asks
+	}
 	select {
-	case s.ops <- o:
+	case queue <- o:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.guard.failed:

@@ -55,7 +55,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, fs: cfg.FS, guard: newGuard(), mode: how,
-		ops: make(chan *op, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
+		ops: make(chan *op, maxGroup), asks: make(chan *op), closing: make(chan struct{}), stopped: make(chan struct{}),
 		scope: newScopeCache(), members: recent.New(rememberedKeys),
 	}
 	s.close = sync.OnceValue(s.shutDown)

@@ -49,7 +49,7 @@ func (p *WebProxyServer) begin(ctx context.Context) error {
 		return err
 	}
 	config := p.file("conf")
-	p.ready, p.stop = p.ping, syscall.SIGTERM
+	p.ready, p.stop = func(ctx context.Context) error { return accepts(ctx, p.Addr()) }, syscall.SIGTERM
 	arguments := []string{"-d", "-c", config}
 	if p.program == "squid" {
 		arguments = []string{"-N", "-f", config}
@@ -66,9 +66,9 @@ func (p *WebProxyServer) begin(ctx context.Context) error {
 	})
 }
 
-// ping returns nil if the proxy accepts connections.
-func (p *WebProxyServer) ping(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Addr())
+// accepts returns nil if a server accepts connections.
+func accepts(ctx context.Context, address string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err == nil {
 		err = conn.Close()
 	}
