@@ -192,7 +192,7 @@ func (ses *session) adopt(v *PolicyVersion) error {
 		return err
 	}
 	p := policyOf(&s, v)
-	p.Header = ses.plan.headerAt(&s)
+	p.Header, p.Block.Hash = ses.plan.headerAt(&s), ses.engine.Hasher().Fingerprint
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func limitsSites(s *Settings) bool { return policyOf(s, nil).LimitsSites() }
 // for a setting that does not decide this.
 func direction(name, from, to string) (stricter, looser bool) {
 	switch name {
-	case "exclude", "include", "drop":
+	case "exclude", "include", "drop", "block":
 		before, after := textList(from), textList(to)
 		more := slices.ContainsFunc(after, func(re string) bool { return !slices.Contains(before, re) })
 		less := slices.ContainsFunc(before, func(re string) bool { return !slices.Contains(after, re) })

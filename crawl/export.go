@@ -22,7 +22,7 @@ type Exported struct {
 //
 // If l names a crawl in Redis, records of URLs that are still queued are left out.
 // Without l.Redis, dirs is required. Export sorts in the directory temp and needs 45
-// bytes a record there. An empty temp means the system's directory for temporary files.
+// bytes a record there. It leaves out records of blocked URLs, if l names a crawl in Redis. An empty temp means the system's directory for temporary files.
 // No worker should run meanwhile.
 func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
 	if l.Redis == nil {
@@ -46,12 +46,16 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		return sums, err
 	}
 	defer func() { err = errors.Join(err, ses.close()) }()
+	blocks, err := ses.plan.version.Blocks()
+	if err != nil {
+		return sums, err
+	}
 	if ses.plan.Settings.Sink == sinkPostgres {
 		records, err := ses.engine.CommittedRecords(ctx)
 		if err != nil {
 			return sums, err
 		}
-		return sums, engine.CopyLines(ctx, records.Lines(), w)
+		return sums, engine.CopyLines(ctx, engine.Without(records, &blocks).Lines(), w)
 	}
 	if len(dirs) == 0 {
 		dirs = []string{place.Home()}
@@ -60,6 +64,10 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		return sums, err
 	}
 	sums.Dirs = len(dirs)
-	sums.Exported, err = ses.engine.Export(ctx, record.Export{Dirs: dirs, Temp: temp}, w)
+	all := record.Export{Dirs: dirs, Temp: temp}
+	if blocks.Last() > 0 {
+		all.Skip = func(line []byte) bool { return engine.Blocked(&blocks, line) != nil }
+	}
+	sums.Exported, err = ses.engine.Export(ctx, all, w)
 	return sums, err
 }

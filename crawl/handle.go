@@ -257,7 +257,7 @@ func (h *Handle) StopWorkers(ctx context.Context) (stopped StoppedWorkers, err e
 }
 
 // Records yields the committed records of the crawl as lines of JSON with their
-// line feeds. A URL has one record for each round: see Retry. Records stops after an error.
+// line feeds. A URL has one record for each round: see Retry. Blocked URLs have none: see Block. Records stops after an error.
 func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
@@ -276,7 +276,11 @@ func (h *Handle) Snapshot(ctx context.Context, s Selection, read func(records it
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Read(ctx, records, read), closeRecords())
+	blocks, err := h.blocks(ctx)
+	if err == nil {
+		err = s.Read(ctx, engine.Without(records, &blocks), read)
+	}
+	return errors.Join(err, closeRecords())
 }
 
 // lines calls the given function with the committed records, and yields the lines of its
@@ -288,7 +292,12 @@ func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine
 			yield(nil, err)
 			return
 		}
-		source, err := of(records)
+		blocks, err := h.blocks(ctx)
+		if err != nil {
+			yield(nil, errors.Join(err, closeRecords()))
+			return
+		}
+		source, err := of(engine.Without(records, &blocks))
 		if err != nil {
 			yield(nil, errors.Join(err, closeRecords()))
 			return

@@ -216,7 +216,7 @@ func policyOf(s *Settings, version *engine.Version) *policy.Policy {
 		Sitemaps: s.Sitemaps, Feeds: s.Feeds, Assets: s.Assets, SkipDuplicates: s.SkipDuplicates, AnyType: s.Assets && slices.Equal(s.Types, get.HTMLTypes()),
 		Preferences: preferencesOf(s.Preferences), ContentUse: s.ContentUse,
 		CheckExternal: s.CheckExternal, MaxExternal: uint64(s.MaxExternal),
-		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Pause: targetsOf(s.Pause),
+		Hosts: hostTable(s.Hosts), Drop: targetsOf(s.Drop), Block: engine.BlocksOf(s.Block), Pause: targetsOf(s.Pause),
 	}
 	p.Recrawl, _ = revisit.ParseAim(s.Recrawl) // see Settings.Check
 	p.RecrawlLimits, _ = revisit.ParseLimits(s.RecrawlEvery)

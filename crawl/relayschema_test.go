@@ -82,7 +82,7 @@ func TestEventsHaveSchema(t *testing.T) {
 	if err := boxes.Relay(t.Context(), events.Config{Name: "a", Sink: jsonl.New(&lines)}, true); err != nil {
 		t.Fatal(err)
 	}
-	record := schema.Properties["data"].Ref
+	record := schema.Properties["data"].AnyOf[0].Ref
 	outcomes, members := make(map[string]string), make(map[string]bool)
 	for line := range strings.Lines(lines.String()) {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
@@ -98,6 +98,20 @@ func TestEventsHaveSchema(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
+		}
+		var sent events.Event
+		if err := json.Unmarshal([]byte(line), &sent); err != nil {
+			t.Fatal(err)
+		}
+		withdrawn, err := json.Marshal(sent.Withdrawn())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(withdrawn)); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", withdrawn, err)
 		}
 		for name := range event.Data {
 			if members[name] = true; record.Properties[name] == nil {

@@ -233,6 +233,9 @@ func (r *revisits) follow(ctx context.Context, tail *record.Tail) (n int, err er
 		if err != nil {
 			return n, err
 		}
+		if _, erased := record.Since(line); erased {
+			continue
+		}
 		var rec record.Record
 		if err := json.Unmarshal(line, &rec); err != nil {
 			return n, fmt.Errorf("crawl: a record before %v: %w", tail.At(), err)

@@ -56,6 +56,9 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		return nil, err
 	}
 	p.opened = true
+	hashed := *p.policy.Load()
+	hashed.Block.Hash = opened.Hasher().Fingerprint
+	p.policy.Store(&hashed)
 	ses := &session{plan: p, engine: opened, dir: opened.Dir(), changed: make(chan struct{}, 1)}
 	ses.close = sync.OnceValue(func() error {
 		var err error

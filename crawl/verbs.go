@@ -44,6 +44,7 @@ var (
 	verbPause   = control.Steer("pause", (*session).pause)
 	verbChange  = control.Steer("change", (*session).change)
 	verbDrop    = control.Steer("drop", (*session).drop)
+	verbBlock   = control.Steer("block", (*session).block)
 	verbReach   = control.Read("reach", (*session).reach)
 	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
 		return ses.engine.History(ctx)
@@ -92,7 +93,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbReach,
+		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbBlock, verbReach,
 		verbHistory, verbHosts, verbStatus, verbSample, verbBoard, verbSettings, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {

@@ -22,6 +22,8 @@ const (
 	// PageDropped: a later policy refused the URL while it waited. Such events are delivered only if they are asked for:
 	// see Config.Keep.
 	PageDropped = "page.dropped"
+	// PageWithdrawn: crawler block selects the URL of an earlier event: see Event.Withdrawn.
+	PageWithdrawn = "page.withdrawn"
 )
 
 // Event is a record in the form that other programs receive: a CloudEvent of version 1.0.
@@ -30,7 +32,7 @@ const (
 type Event struct {
 	ID      string          // FINGERPRINT-ROUND; every repeat has the same ID
 	Source  string          // identifies the crawl; see the function Source
-	Type    string          // PageDone, PageFailed or PageDropped
+	Type    string          // one of the types above
 	Subject string          // canonical URL
 	Time    time.Time       // when the record's last request started, UTC
 	Host    string          // host key (attribute partitionkey); the events of a host are sent in order
@@ -50,6 +52,14 @@ func (e *Event) Unchanged() bool {
 	return json.Unmarshal(e.Data, &r) == nil && r.Change == revisit.Unchanged
 }
 
+// Withdrawn returns the event which says that e is withdrawn, of the type PageWithdrawn. Its Subject is the id of e, which is
+// also in its Data, as "event". Its own id differs, because an id names one event. It has nothing of the page but its host.
+func (e *Event) Withdrawn() Event {
+	w := Event{ID: e.ID + "-withdrawn", Source: e.Source, Type: PageWithdrawn, Subject: e.ID, Time: time.Now().UTC(), Host: e.Host}
+	w.Data, _ = json.Marshal(map[string]string{"event": e.ID, "host": e.Host}) // texts have a JSON form
+	return w
+}
+
 // Source returns the source of the events of a crawl. The argument crawl is the id that the
 // crawl got when it was created.
 func Source(crawl string) string { return "urn:crawler:" + crawl }
@@ -65,7 +75,8 @@ func ID(item bloomstore.Fingerprint, round uint32) string {
 // part of the event's id.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
-// FromRecord returns the event of a record. The argument line is the JSON of the record,
+// FromRecord returns the event of a record. For the line in the place of an erased record (see record.Erase) this is an
+// event of the type PageWithdrawn, whose id is that of the record's own event. The argument line is the JSON of the record,
 // with or without the line feed. FromRecord keeps no reference to line. It returns
 // ErrNoFingerprint, or another error if line is not a record.
 func FromRecord(source string, line []byte) (Event, error) {
@@ -84,7 +95,10 @@ func FromRecord(source string, line []byte) (Event, error) {
 		Source: source, Subject: r.URL, Time: r.FetchedAt.UTC(), Host: r.Host,
 		Data: bytes.Clone(bytes.TrimSuffix(line, []byte("\n"))),
 	}
+	_, erased := record.Since(line)
 	switch state := r.Outcome.State(); {
+	case erased:
+		e.Type = PageWithdrawn
 	case r.Outcome == frontier.Dropped:
 		e.Type = PageDropped
 	case state == frontier.Done:

@@ -17,11 +17,11 @@ func (h *holding) dropped(item *frontier.Item) string {
 }
 
 // RefusedBy returns why a policy refuses an item that waits, in words, or "". It applies those rules that a change of the
-// policy can make stricter. A policy that was never changed refuses none, and only Policy.Drop refuses seeds.
+// policy can make stricter. A policy that was never changed refuses none, and only Policy.Drop and Policy.Block refuse seeds.
 func RefusedBy(p *policy.Policy, form *canon.Canonicalizer, classes *exact.Rules, item *frontier.Item) string {
 	offer := item.Offer()
-	if rule := p.DropRule(&offer, classes.Name); rule != nil {
-		return fmt.Sprintf("version %d of the policy drops it: %s", p.Version, rule)
+	if rule, _ := p.Refusal(&offer, item.Fingerprint, classes.Name); rule != "" {
+		return fmt.Sprintf("version %d of the policy %s", p.Version, rule)
 	}
 	if p.Version == 0 || item.Priority == frontier.PrioritySeed {
 		return ""

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/policy"
@@ -126,11 +128,11 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 	l.offer(offer)
 }
 
-// offer offers a URL that the other rules admit, unless one of Policy.Drop selects it.
+// offer offers a URL that the other rules admit, unless one of Policy.Drop or Policy.Block selects it.
 func (l *linkSet) offer(offer frontier.Offer) {
-	if rule := l.policy.DropRule(&offer, l.cfg.Exact.Name); rule != nil {
-		l.refuse(frontier.ReasonDropRule, 1)
-		l.detail(offer.URL, frontier.ReasonDropRule, "drop "+rule.String())
+	if rule, reason := l.policy.Refusal(&offer, bloomstore.Fingerprint{}, l.cfg.Exact.Name); rule != "" {
+		l.refuse(reason, 1)
+		l.detail(offer.URL, reason, strings.Replace(rule, "s it: ", " ", 1))
 		return
 	}
 	l.offers = append(l.offers, offer)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
@@ -41,8 +42,8 @@ func (c *Crawl) judgeSeeds(raw []string) (set seedSet) {
 			line.Class = c.cfg.Exact.Class(&line.Offer, exact.BySeed)
 			if err = c.cfg.Client.CheckPort(url.Port()); err != nil {
 				line.Refused = frontier.ReasonPort
-			} else if rule := p.DropRule(&line.Offer, c.cfg.Exact.Name); rule != nil {
-				err, line.Refused = fmt.Errorf("version %d of the policy drops it: %s", p.Version, rule), frontier.ReasonDropRule
+			} else if rule, reason := p.Refusal(&line.Offer, bloomstore.Fingerprint{}, c.cfg.Exact.Name); rule != "" {
+				err, line.Refused = fmt.Errorf("version %d of the policy %s", p.Version, rule), reason
 			}
 		} else {
 			line.Refused = reasonOf(err)

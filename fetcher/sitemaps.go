@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -74,7 +75,7 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 			continue
 		}
 		offer := frontier.Offer{URL: url.String(), Host: h.cfg.Canon.HostKey(url), Priority: frontier.PriorityPage, Class: frontier.Sitemap}
-		if h.cfg.Policy().DropRule(&offer, h.cfg.Exact.Name) == nil {
+		if rule, _ := h.cfg.Policy().Refusal(&offer, bloomstore.Fingerprint{}, h.cfg.Exact.Name); rule == "" {
 			offers = append(offers, offer)
 		}
 	}

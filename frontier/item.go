@@ -159,6 +159,7 @@ const (
 	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 	ReasonExternal  Reason = "max_external"         // outside --scope, and more than --max-external
 	ReasonDropRule  Reason = "drop_rule"            // a rule of crawler drop selects it
+	ReasonBlockRule Reason = "block_rule"           // a rule of crawler block selects it
 	ReasonDuplicate Reason = "duplicate"            // an earlier page has the same text and the same links; see Showed
 )
 

@@ -9,7 +9,7 @@ import (
 
 // operators are the settings that callers neither set nor see.
 var operators = []string{
-	"allow-net", "allow-port", "allow-private", "bind", "ca", "cdc", "connect-to", "cookie-domain", "cookie-jar-file", "cookies", "dns",
+	"allow-net", "allow-port", "allow-private", "bind", "block", "ca", "cdc", "connect-to", "cookie-domain", "cookie-jar-file", "cookies", "dns",
 	"grace", "header", "host-key", "insecure-host", "logins", "max-queued", "partitions", "proxy", "proxy-http",
 	"purge-gone", "recrawl", "recrawl-every", "redis-wait", "save-cookies", "sign", "sign-reuse", "signature-agent", "sink", "worker",
 }

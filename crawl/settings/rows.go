@@ -175,6 +175,8 @@ var rows = []*Row{
 		func(s *Settings) Value { return number(&s.DeadAfter, 0, math.MaxInt32, wholeNumber) }},
 	{"drop", "", "", "[]", Live, Never, "`RULE` of crawler drop: URLs that are dropped",
 		func(s *Settings) Value { return texts(&s.Drop, checkTarget) }},
+	{"block", "", "", "[]", Live, Never, "`RULE` of crawler block: URLs that are never requested, and hidden",
+		func(s *Settings) Value { return texts(&s.Block, checkBlock) }},
 	{"pause", "", "", "[]", Live, Never, "`RULE` of crawler pause: URLs that wait",
 		func(s *Settings) Value { return texts(&s.Pause, checkPause) }},
 	{"hosts", "", "", "[]", Live, Fixed, "settings of some hosts",
@@ -342,6 +344,11 @@ func checkUse(text string) error {
 
 func checkTarget(text string) error {
 	_, err := policy.ParseTarget(text)
+	return err
+}
+
+func checkBlock(text string) error {
+	_, err := policy.ParseBlock(text)
 	return err
 }
 

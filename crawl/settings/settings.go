@@ -75,7 +75,8 @@ type Settings struct {
 	DeadAfter       int // 0 means never
 	Hosts           []Host
 	Drop            []string // URLs that are dropped, as policy.ParseTarget takes them
-	Pause           []string // URLs that wait, likewise, with only hosts and regular expressions
+	Block           []string // URLs that are blocked, as policy.ParseBlock takes them
+	Pause           []string // URLs that wait, as Drop, with only hosts and regular expressions
 
 	// How requests are made.
 	Timeout        time.Duration

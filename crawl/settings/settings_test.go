@@ -78,7 +78,7 @@ var valueTexts = []string{"https://bot.test",
 	"", "-", "x", "-1", "-2", "0", "1", "1.5", "007", "1e3", "10k", "1,000", "100001", "1e13", "1e16", "NaN", "inf", "0x10",
 	"1ns", "0s", "-1s", "90s", "1h", "2d", "512KiB", "1B", "1GB", "2PiB", "0.1%", "1 in 1000", "2", "1e-13", "absolute",
 	"on", "off", "true", "false", "yes", "auto", "none", "all", "host", "domain", "any", "obey", "ignore", "Obey", "jsonl", "search", "full", "page", "postgres", "html",
-	"a,b", "(", "[a-z]+", "*.a.test", "*=127.0.0.1:80", "a=1h", "seeds=24h", "host=*.gov", "gov: host=*.gov", "depth<=2", "Name: value", "Cookie: secret", "price=.price", "price",
+	"a,b", "(", "[a-z]+", "*.a.test", "*=127.0.0.1:80", "a=1h", "seeds=24h", "host=*.gov", "gov: host=*.gov", "since=2 url=http://a.test/", "depth<=2", "Name: value", "Cookie: secret", "price=.price", "price",
 	"10.0.0.0/8", "10.0.0.1", "[::1]:53", "http://proxy.test:1", "http://u:p@proxy.test:1/x", "ftp://x", "text/html", "a b", "utm_*", "*x", "a\nb", "25,6379", "65536", "2h..30d", "3h..1h", "80%", "0%",
 }
 

@@ -197,7 +197,7 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 // judge returns the event of a line, or nil if the line is not an event. If held is true, it is
 // not certain yet whether the line will become an event, and the caller keeps the line.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
-	if o.cfg.Journal {
+	if _, erased := record.Since(line); o.cfg.Journal && !erased {
 		j, err := record.ParseJournalLine(line)
 		if err != nil || j.Void || o.voids.of[j] { // a damaged line is never an event
 			return nil, false, nil

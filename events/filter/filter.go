@@ -17,7 +17,7 @@ import (
 
 // Parse returns a function that reports whether the type of an event is in types, and the
 // event matches all filters. If types is empty, every type is accepted, but events.PageDropped only
-// if a filter names the outcome dropped. If types and filters are empty, the function is nil.
+// if a filter names the outcome dropped. events.PageWithdrawn is always accepted, and matches all filters but those of hosts. If types and filters are empty, the function is nil.
 //
 // A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
@@ -57,6 +57,11 @@ func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 	}
 	changes := slices.ContainsFunc(terms, func(t term) bool { return t.field == "change" })
 	return func(e *events.Event) bool {
+		if e.Type == events.PageWithdrawn { // the other fields of its page are not known
+			return !slices.ContainsFunc(terms, func(t term) bool {
+				return t.field == "host" && !matches(e, []term{t})
+			})
+		}
 		if !slices.Contains(types, e.Type) || !changes && e.Unchanged() {
 			return false
 		}

@@ -43,6 +43,7 @@ type Export struct {
 	// Edges makes To write links instead of records. For each record that would be exported,
 	// To writes the lines of the series Links that were written with the record.
 	Edges bool
+	Skip  func(line []byte) bool // leaves out lines that would be exported; nil leaves out none
 }
 
 // Key identifies a record.
@@ -57,6 +58,7 @@ type Exported struct {
 	Repeated uint64 `json:"repeated"` // not exported, because another record of the item and round is exported
 	Void     uint64 `json:"void"`     // cancelled by a void line
 	Pending  uint64 `json:"pending"`  // of items that will be fetched again
+	Blocked  uint64 `json:"blocked"`  // left out by Export.Skip
 	// Damaged counts the lines that could not be read. A power loss may damage lines that
 	// were not synced. No item was completed before its line was synced. FirstDamage has the
 	// position of the first damaged line.
@@ -72,7 +74,7 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 		return sums, err
 	}
 	defer func() { err = errors.Join(err, files.remove()) }()
-	x := export{ctx: ctx, spills: files, sums: &sums, wanted: kindRecord, ends: make([]Place, len(e.Dirs))}
+	x := export{ctx: ctx, spills: files, sums: &sums, wanted: kindRecord, skip: e.Skip, ends: make([]Place, len(e.Dirs))}
 	series := Pages
 	if e.Edges {
 		x.wanted, series = kindEdges, Links
@@ -119,6 +121,7 @@ type export struct {
 	spills *spills
 	sums   *Exported
 	wanted byte                           // the kind of the lines that are written
+	skip   func(line []byte) bool         // Export.Skip
 	ends   []Place                        // for each directory: where its lines of that kind ended in the first pass
 	shares [math.MaxUint8 + 1]exportShare // by the first byte of the fingerprint
 }
@@ -202,6 +205,11 @@ func (x *export) write(out *bufio.Writer, r Reader, end Place) error {
 			return fmt.Errorf("record: export: %w", err)
 		}
 		if exported == 0 {
+			continue
+		}
+		if x.skip != nil && x.skip(l.text) {
+			x.sums.Records--
+			x.sums.Blocked++
 			continue
 		}
 		if _, err := out.Write(l.text); err != nil {

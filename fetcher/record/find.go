@@ -44,7 +44,7 @@ func (r Reader) Trail(idOrURL string) ([]Record, error) {
 // last returns the last record of a URL before limit, and where it begins.
 func (r Reader) last(idOrURL string, limit Place) (found Record, at Place, ok bool, err error) {
 	needles, match := needlesFor(idOrURL)
-	for l, err := range r.lines(limit) {
+	for l, err := range r.records(limit) {
 		if err != nil {
 			return Record{}, Place{}, false, err
 		}

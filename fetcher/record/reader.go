@@ -31,13 +31,18 @@ type Reader struct {
 	// all whole lines count. After a crash some of them may be lines that the next start
 	// of the crawl cuts off and writes again.
 	End frontier.Position
+	// Skip leaves out the lines for which it returns true; nil leaves out none. Tail and Export do not use it.
+	Skip func(line []byte) bool
+	// Erased also yields the lines that took the place of erased records (see Erase). They have the host, the outcome and
+	// the fingerprint of the record, but no URL.
+	Erased bool
 }
 
 // All returns all records. The sequence ends with the first error, which names the
 // file and the byte.
 func (r Reader) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for l, err := range r.lines(noLimit) {
+		for l, err := range r.records(noLimit) {
 			var record Record
 			if err == nil {
 				if record, err = decode(l.text); err != nil {
@@ -55,8 +60,22 @@ func (r Reader) All() iter.Seq2[Record, error] {
 // the next one. The sequence ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for l, err := range r.lines(noLimit) {
+		for l, err := range r.records(noLimit) {
 			if !yield(l.text, err) {
+				return
+			}
+		}
+	}
+}
+
+// records returns the lines before limit without those that Skip and Erased leave out.
+func (r Reader) records(limit Place) iter.Seq2[lineAt, error] {
+	return func(yield func(lineAt, error) bool) {
+		for l, err := range r.lines(limit) {
+			if _, erased := Since(l.text); err == nil && (erased && !r.Erased || r.Skip != nil && r.Skip(l.text)) {
+				continue
+			}
+			if !yield(l, err) {
 				return
 			}
 		}

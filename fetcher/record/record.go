@@ -150,6 +150,9 @@ func (r *Record) appendItem(b []byte) []byte {
 	return hex.AppendEncode(append(b, itemKey...), r.Item[:])
 }
 
+// ItemOf returns the fingerprint of a record's line, or zero if the line has none.
+func ItemOf(line []byte) bloomstore.Fingerprint { return parseItem(line) }
+
 // parseItem returns the fingerprint of a line, or zero if the line has none. It looks only
 // at the last key, or at the key before the lease, because a field of the page may also be
 // called fingerprint.

@@ -102,6 +102,8 @@ type Policy struct {
 
 	// Drop selects URLs that are dropped if they wait, and refused if they are found.
 	Drop []Target
+	// Block selects URLs that are never requested: they are dropped if they wait, and refused if they are found.
+	Block Blocks
 	// Pause selects URLs that wait until the policy pauses them no more. Its Targets have only hosts and
 	// regular expressions.
 	Pause []Target

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -98,18 +99,22 @@ func (t *Target) Selects(o *frontier.Offer, class string) bool {
 	return t.url == nil || t.url.MatchString(url)
 }
 
-// DropRule returns the first of Drop that selects a URL, or nil.
-func (p *Policy) DropRule(o *frontier.Offer, className func(frontier.Class) string) *Target {
+// Refusal returns which rule of Block or Drop selects a URL, in words, and the reason of the refusal; "" if none does. The
+// argument item is the fingerprint of the URL; zero means that it is not known.
+func (p *Policy) Refusal(o *frontier.Offer, item bloomstore.Fingerprint, className func(frontier.Class) string) (rule string, reason frontier.Reason) {
+	if blocked := p.Block.Find(o.Host, o.URL, item); blocked != nil {
+		return "blocks it: " + blocked.Rule(), frontier.ReasonBlockRule
+	}
 	if len(p.Drop) == 0 {
-		return nil
+		return "", ""
 	}
 	class := className(o.Class)
 	for i := range p.Drop {
 		if p.Drop[i].Selects(o, class) {
-			return &p.Drop[i]
+			return "drops it: " + p.Drop[i].String(), frontier.ReasonDropRule
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // HostPaused reports whether all URLs of a host are paused.

@@ -38,7 +38,7 @@ func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 // recordsAt returns the records that were committed when the files had the lengths in end.
 func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
 	if l.rows == nil {
-		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
+		return record.Reader{Dir: l.dir, Erased: true, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
 	}
 	all, err := l.rows.records(ctx, l.dir)
 	if err != nil {

@@ -32,7 +32,7 @@ func (l *localEngine) AcceptRecordLoss(ctx context.Context) (*Loss, error) {
 	if cut.Name == "" || !cut.Missing() {
 		return &Loss{Cut: cut, None: true}, nil
 	}
-	reader := record.Reader{Dir: l.dir, End: rest}
+	reader := record.Reader{Dir: l.dir, End: rest, Erased: true}
 	left, err := countRecords(ctx, reader.Lines())
 	if err != nil {
 		return nil, fmt.Errorf("the records that are left cannot be counted: %w", err)

@@ -21,6 +21,7 @@ type merged struct {
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // the URLs that the crawl has not finished
 	edges   bool                         // merge the links instead of the records
+	skip    func(line []byte) bool       // records that are left out; nil leaves out none
 	temp    string                       // directory for temporary files; empty means the system's
 }
 
@@ -57,7 +58,7 @@ func (m merged) Trail(id string) (trail []record.Record, err error) {
 // that directory.
 func (m merged) merge(read func(record.Reader) error) error {
 	return inTemp(m.temp, "crawler-merged-", func(dir string, f *os.File) error {
-		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
+		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges, Skip: m.skip}.To(m.ctx, f)
 		return err
 	}, read)
 }

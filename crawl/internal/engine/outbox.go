@@ -72,31 +72,32 @@ func (o *outboxes) close() (err error) {
 
 // Outbox implements Place.
 func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
+	newest := func(context.Context) (*Version, error) { return newestVersion(d.Path) }
 	if inRows {
 		set, err := d.storedRows(ctx)
 		if err != nil {
 			return box, nil, err
 		}
-		return rowsOf(set), func() error { set.Close(); return nil }, nil
+		return guard(rowsOf(set), newest), func() error { set.Close(); return nil }, nil
 	}
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {
 		return box, nil, err
 	}
 	boxes := new(outboxes)
-	return boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), boxes.close, nil
+	return guard(boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), newest), boxes.close, nil
 }
 
 // Outboxes implements Look.
 func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	if l.rows == nil {
 		id := l.ID()
-		return []Outbox{l.boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
+		return []Outbox{guard(l.boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position}), l.NewestVersion)}, nil
 	}
 	if l.rows.set == nil {
 		return nil, errElsewhere(l.dir, "records")
 	}
-	return []Outbox{rowsOf(l.rows.set)}, nil
+	return []Outbox{guard(rowsOf(l.rows.set), l.NewestVersion)}, nil
 }
 
 // Outboxes implements Look. For records in files, a worker returns the outbox of its
@@ -109,7 +110,7 @@ func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
 	case e.rows && e.exact == nil:
 		return nil, errElsewhere(e.server.String(), "records")
 	case e.rows:
-		return []Outbox{rowsOf(e.exact.Store)}, nil
+		return []Outbox{guard(rowsOf(e.exact.Store), e.NewestVersion)}, nil
 	case e.dir != "":
 		return []Outbox{e.journalOf(e.dir)}, nil
 	}
@@ -140,7 +141,7 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	if abs, err := filepath.Abs(dir); err == nil {
 		box.Dir = abs
 	}
-	return box
+	return guard(box, e.NewestVersion)
 }
 
 // pending implements files.Config.Pending: it reports whether the item of a URL is queued

@@ -68,6 +68,7 @@ type rows struct {
 	edges bool               // read the links of the records instead
 	// latest leaves out the rows of a URL that have a later round. It must not be set together with skip.
 	latest bool
+	hidden func(line []byte) bool // lines that are left out; nil leaves out none
 }
 
 var _ RecordSource = rows{}
@@ -77,7 +78,7 @@ func (r rows) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		enough := errors.New("enough")
 		err := r.each(func(page exact.Ref, line []byte) error {
-			if !r.skip[page] && !yield(append(line, '\n'), nil) {
+			if !r.skip[page] && (r.hidden == nil || !r.hidden(line)) && !yield(append(line, '\n'), nil) {
 				return enough
 			}
 			return nil
