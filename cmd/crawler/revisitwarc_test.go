@@ -41,7 +41,7 @@ func TestRevisitsInArchive(t *testing.T) {
 	t.Cleanup(site.Close)
 	dir := filepath.Join(t.TempDir(), "a.crawl")
 	out, err := exec.Command("crawler", "crawl", "--dir", dir, "--recrawl", "1s", "--recrawl-every", "1s..1s", "--save", "html", "--delay", "0",
-		"--allow-private", "--urls", "1000", "--max-pages", "10", site.URL+"/").CombinedOutput()
+		"--allow-private", "--urls", "1000", "--max-time", "8s", site.URL+"/").CombinedOutput()
 	if failed, is := errors.AsType[*exec.ExitError](err); err != nil && (!is || failed.ExitCode() == 1) {
 		t.Fatalf("%v: %s", err, out)
 	}
