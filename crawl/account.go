@@ -52,7 +52,7 @@ func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Rep
 	if err != nil {
 		return nil, err
 	}
-	r := m.runReport(stats)
+	r := m.runReport(ctx, stats)
 	if s, err := m.sample(ctx, time.Now()); err == nil {
 		f := m.limit(s.Gauges)
 		r.Now = f.Words()
@@ -61,12 +61,12 @@ func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Rep
 }
 
 // runReport returns the part of a report that needs no probes of the filter.
-func (m *monitor) runReport(stats frontier.Stats) *report.Report {
+func (m *monitor) runReport(ctx context.Context, stats frontier.Stats) *report.Report {
 	r := newReport(m.ses.plan.Location().String(), m.ses.dir, stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.ses.worker.Progress(), time.Since(m.started).Seconds()
 	r.LastError, r.Relays = p.LastError, m.lags()
-	r.Visits, _ = m.ses.visitFigures() // the run reports errors of the rows
+	r.Visits, _ = m.ses.visitFigures(ctx) // the run reports errors of the rows
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
@@ -105,7 +105,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		return nil, err
 	}
 	r.Relays = ses.lags(ctx)
-	if r.Visits, err = ses.visitFigures(); err != nil {
+	if r.Visits, err = ses.visitFigures(ctx); err != nil {
 		return nil, err
 	}
 	shared, err := ses.engine.Sharing(ctx)
@@ -254,7 +254,7 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 		m.ses.plan.Logger.Debug("examples of errors not shared", slog.Any("err", err))
 	}
 	cancel()
-	r.Report = m.runReport(r.Stats)
+	r.Report = m.runReport(ctx, r.Stats)
 	r.Report.End = map[fetcher.End]string{
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
 		fetcher.Stopped: "stopped", TimeOver: "--max-time is over", fetcher.Blocked: "only blocked hosts have URLs left",

@@ -100,8 +100,8 @@ func (m *monitor) addTo(ctx context.Context, b *report.Board) (frontier.Stats, e
 		Running: true, Progress: &progress, NotTaken: m.notTaken(), FullHosts: s.FullHosts, Errors: s.Causes, Relays: s.Relays,
 		Now: limit.Words(), Kind: limit.Kind, Waits: s.Gauges.Waits,
 	}
-	b.Report = m.runReport(stats)
-	b.Report.Now = b.Status.Now
+	b.Report = m.runReport(ctx, stats)
+	b.Report.Now, b.Status.Visits = b.Status.Now, b.Report.Visits
 	b.Report.Filter = filterOf(stats.Filter, f.layers, m.ses.plan.Settings.Growth, added)
 	b.Report.FPR = falsePositives(stats, probes{}, m.ses.chain())
 	b.Report.Exact = exactOf(stats, nil)

@@ -76,7 +76,7 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 			return all, err
 		}
 	}
-	return all, nil
+	return all, ses.addVisits(all.Hosts)
 }
 
 // eachHost calls the function visit for the hosts of a query. If it leaves out hosts, it sets all.Sampled.

@@ -155,6 +155,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	if set.MaxTime > 0 {
 		s.Deadline = m.started.Add(set.MaxTime)
 	}
+	s.Visits, _ = m.ses.visitFigures(ctx) // the run reports errors of the rows
 	return s, nil
 }
 

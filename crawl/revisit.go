@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ const (
 	lookEvery  = time.Second         // longest pause before new records and settings are looked for
 	planEvery  = time.Minute         // between two plans, while the settings are the same
 	oldestRead = 30 * 24 * time.Hour // after which a page is read as a whole
+	sampling   = 0.01                // visits of pages at random for each other one, which measure how many are up to date
+	figuresAge = 2 * time.Second     // of what the rows sum up to, at most
 )
 
 // checkRecrawl returns why the pages of this crawl cannot be visited again, or nil.
@@ -50,9 +53,16 @@ type revisits struct {
 	ses   *session
 	since time.Time // when the run began, if it began with a Recrawl: its pages were read with its settings; used by replan
 
-	mu    sync.Mutex
-	store *visits.Store // nil until the policy has a Recrawl
-	plan  revisit.Plan
+	credit float64 // visits of pages at random that offer may queue
+
+	mu      sync.Mutex
+	store   *visits.Store // nil until the policy has a Recrawl
+	plan    revisit.Plan
+	tooSlow []report.HostVisits
+
+	figuring  sync.Mutex    // locks what follows
+	figures   report.Visits // as they were at figuredAt
+	figuredAt time.Time
 }
 
 var _ fetcher.Visits = (*revisits)(nil)
@@ -133,7 +143,7 @@ func (r *revisits) run(ctx context.Context, release func()) error {
 				}
 			}
 			if p != plannedFor || time.Since(planned) > planEvery {
-				if err := r.replan(p); err != nil {
+				if err := r.replan(ctx, p); err != nil {
 					return err
 				}
 				plannedFor, planned = p, time.Now()
@@ -158,7 +168,7 @@ func (r *revisits) run(ctx context.Context, release func()) error {
 }
 
 // replan makes a plan of the policy and of what is known about the pages.
-func (r *revisits) replan(p *policy.Policy) error {
+func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
 	text := fmt.Sprintf("%v %v", p.Recrawl, p.RecrawlLimits)
 	s, err := r.ses.plan.settingsAt(r.ses.version())
 	if err != nil {
@@ -172,10 +182,44 @@ func (r *revisits) replan(p *policy.Policy) error {
 		return err
 	}
 	plan := p.Recrawl.Plan(r.store.Census(), p.RecrawlLimits)
+	tooSlow, err := r.ses.tooSlow(ctx, r.store)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
-	r.plan = plan
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.plan, r.tooSlow = plan, tooSlow
 	return nil
+}
+
+// tooSlow returns hosts whose delay does not allow as many visits as their pages want, of those that want the most.
+func (ses *session) tooSlow(ctx context.Context, store *visits.Store) (slow []report.HostVisits, err error) {
+	busiest, err := store.Busiest(20)
+	if err != nil {
+		return nil, err
+	}
+	view := ses.newHostViews()
+	for _, sum := range busiest {
+		err := ses.engine.Hosts(ctx, frontier.HostQuery{Host: sum.Host, Finished: true}, func(state frontier.HostState) bool {
+			if v := hostVisits(sum, time.Duration(view.of(&state).Delay)); v.TooSlow() {
+				slow = append(slow, v)
+			}
+			return false
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slow, nil
+}
+
+// hostVisits returns the visits that a host wants, and those that its delay allows.
+func hostVisits(sum visits.HostSum, delay time.Duration) report.HostVisits {
+	v := report.HostVisits{Host: sum.Host, Pages: sum.Pages, Queued: sum.Queued, PerDay: sum.PerDay}
+	if delay > 0 {
+		v.Allowed = float64(24*time.Hour) / float64(delay)
+	}
+	return v
 }
 
 // version returns the version of the policy that this process obeys.
@@ -266,6 +310,14 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 	if err != nil || len(prints) == 0 {
 		return false, err
 	}
+	more = len(prints) == visitStep
+	r.credit += sampling * float64(len(prints))
+	early, sampled, err := r.store.Sample(int(r.credit), now)
+	if err != nil {
+		return false, err
+	}
+	r.credit -= math.Floor(r.credit)
+	prints, rows = append(prints, early...), append(rows, sampled...)
 	var items []frontier.Finished
 	var queued, purged []bloomstore.Fingerprint
 	var due []visits.Row
@@ -291,31 +343,77 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 			return false, err
 		}
 	}
-	return len(prints) == visitStep, nil
+	return more, nil
+}
+
+// visits calls f with the rows of the crawl, and the argument r if this process runs the crawl. It does not call f if there
+// are no rows.
+func (ses *session) visits(f func(store *visits.Store, r *revisits) error) error {
+	if !ses.plan.policy.Load().Recrawl.On() || ses.plan.Dir == "" || ses.plan.Redis != nil {
+		return nil
+	}
+	if r := ses.revisits; r != nil {
+		r.mu.Lock()
+		store := r.store
+		r.mu.Unlock()
+		if store == nil {
+			return nil // this process will open it
+		}
+		return f(store, r)
+	}
+	store, err := visits.Open(ses.plan.Dir, true)
+	if err != nil || store == nil {
+		return err
+	}
+	defer func() { _ = store.Close() }() // it only reads
+	return f(store, nil)
 }
 
 // visitFigures returns what the rows sum up to, or nil if pages are not visited again.
-func (ses *session) visitFigures() (*report.Visits, error) {
-	p := ses.plan.policy.Load()
-	if !p.Recrawl.On() || ses.plan.Dir == "" || ses.plan.Redis != nil {
-		return nil, nil
-	}
-	store, plan := (*visits.Store)(nil), revisit.Plan{}
-	if r := ses.revisits; r != nil {
-		r.mu.Lock()
-		store, plan = r.store, r.plan
-		r.mu.Unlock()
-	}
-	if store == nil {
-		var err error
-		if store, err = visits.Open(ses.plan.Dir, true); err != nil || store == nil {
-			return nil, err
+func (ses *session) visitFigures(ctx context.Context) (figures *report.Visits, err error) {
+	err = ses.visits(func(store *visits.Store, r *revisits) error {
+		p, now := ses.plan.policy.Load(), time.Now()
+		if r == nil {
+			f, err := store.Figures(now, p.Recrawl.Plan(store.Census(), p.RecrawlLimits))
+			if err == nil {
+				f.TooSlow, err = ses.tooSlow(ctx, store)
+			}
+			figures = &f
+			return err
 		}
-		defer func() { _ = store.Close() }() // it only reads
-		plan = p.Recrawl.Plan(store.Census(), p.RecrawlLimits)
-	}
-	f, err := store.Figures(time.Now(), plan)
-	return &f, err
+		r.mu.Lock()
+		plan, tooSlow := r.plan, r.tooSlow
+		r.mu.Unlock()
+		r.figuring.Lock()
+		defer r.figuring.Unlock()
+		if now.Sub(r.figuredAt) > figuresAge {
+			if r.figures, err = store.Figures(now, plan); err != nil {
+				return err
+			}
+			r.figures.TooSlow, r.figuredAt = tooSlow, now
+		}
+		f := r.figures
+		figures = &f
+		return nil
+	})
+	return figures, err
+}
+
+// addVisits adds the visits that hosts want.
+func (ses *session) addVisits(hosts []report.Host) error {
+	return ses.visits(func(store *visits.Store, _ *revisits) error {
+		for i := range hosts {
+			sum, err := store.Host(hosts[i].Host)
+			if err != nil {
+				return err
+			}
+			if sum.Pages > 0 {
+				v := hostVisits(sum, time.Duration(hosts[i].Delay))
+				hosts[i].Visits = &v
+			}
+		}
+		return nil
+	})
 }
 
 // revisit visits pages again until ctx ends, if the policy says so. The returned channel receives the error, or nil. An error

@@ -18,7 +18,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	st.Relays = ses.lags(ctx)
-	if st.Visits, err = ses.visitFigures(); err != nil {
+	if st.Visits, err = ses.visitFigures(ctx); err != nil {
 		return st, err
 	}
 	if st.Pauses, st.Drops, err = ses.rules(ctx); err != nil {

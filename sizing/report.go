@@ -13,6 +13,7 @@ type Plan struct {
 	Hosts       uint64        // hosts of the crawl
 	URLBytes    int           // mean length of a URL
 	Queued      uint64        // URLs that wait at once; 0 means that the report has no queue
+	Revisits    bool          // pages are visited again, and the report has their rows
 	BlockBits   int           // bits of a block in Redis
 	Partitions  int           // partitions in Redis
 	Delay       time.Duration // see CrawlPlan
@@ -29,6 +30,7 @@ type Report struct {
 	Redis  RedisReport   `json:"redis"`
 	Stores []StoreReport `json:"exact_stores"`
 	Queue  *QueueReport  `json:"queue,omitempty"`
+	Rows   *RowsReport   `json:"page_rows,omitempty"`
 	Time   CrawlTime     `json:"time"`
 }
 
@@ -85,6 +87,12 @@ type QueueReport struct {
 	Exact Span `json:"exact_tier_disk"`
 }
 
+// RowsReport has the size on disk of what a crawl that visits its pages again remembers of them, if all URLs are pages.
+type RowsReport struct {
+	BytesPerPage float64 `json:"bytes_per_page"`
+	Bytes        uint64  `json:"bytes"`
+}
+
 // Span is a range of sizes in bytes.
 type Span struct {
 	Least uint64 `json:"least"`
@@ -113,6 +121,10 @@ func (p Plan) Report() Report {
 		r.Queue = &QueueReport{URLs: p.Queued, Redis: RedisQueue(p.Queued, p.Hosts, p.URLBytes)}
 		r.Queue.Disk.Least, r.Queue.Disk.Most = LocalQueue(p.Queued, p.URLBytes, false)
 		r.Queue.Exact.Least, r.Queue.Exact.Most = PostgresWaiting(p.Queued, p.URLBytes)
+	}
+	if p.Revisits {
+		each := RevisitBytes(p.URLBytes)
+		r.Rows = &RowsReport{each, uint64(each * float64(a.Keys))}
 	}
 	r.Redis = p.redis(r.Queue)
 	for _, store := range ExactStores(a.Keys, p.URLBytes) {

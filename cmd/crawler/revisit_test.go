@@ -240,3 +240,51 @@ func TestRevisitMaxPages(t *testing.T) {
 		t.Errorf("the records have these pages, want 8:\n%s", out)
 	}
 }
+
+// TestRevisitTooSlow: the status, the report and the list of hosts name a host whose delay does not allow the visits that its
+// pages want, and what it would take. Some visits are early, and measure how many pages are up to date.
+func TestRevisitTooSlow(t *testing.T) {
+	t.Parallel()
+	site := listen(t, func(l net.Listener) error {
+		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			for n := range 9 {
+				fmt.Fprintf(w, `<a href="/%d">x</a>`, n)
+			}
+		}))
+	})
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("crawler", append(args, "--dir", dir)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	must("crawl", "--urls", "1000", "--delay", "20ms", "--domain-rate", "0", "--robots", "ignore", "--allow-private", "--quiet", "--recrawl", "1s",
+		"--recrawl-every", "1s..1s", "--max-time", "20s", "http://"+site+"/")
+	must("set", "delay=400ms")
+	var st struct {
+		Visits struct {
+			Sampled       int64
+			MeasuredFresh float64 `json:"measured_fresh"`
+			TooSlow       []struct {
+				PerDay  float64 `json:"per_day"`
+				Allowed float64 `json:"allowed_per_day"`
+			} `json:"too_slow_hosts"`
+		}
+	}
+	out := must("status", "--json")
+	if err := json.Unmarshal([]byte(out), &st); err != nil {
+		t.Fatal(err)
+	}
+	if v := st.Visits; v.Sampled == 0 || v.MeasuredFresh != 1 || len(v.TooSlow) != 1 || v.TooSlow[0].Allowed != 216_000 || v.TooSlow[0].PerDay < 700_000 {
+		t.Errorf("the status says %s", out)
+	}
+	for _, args := range [][]string{{"status"}, {"report"}, {"hosts"}} {
+		if out := strings.Join(strings.Fields(must(args...)), " "); !strings.Contains(out, "its delay of 400ms allows 216,000: it would take a delay of 1") {
+			t.Errorf("%v does not say that the host is too slow: %s", args, out)
+		}
+	}
+}

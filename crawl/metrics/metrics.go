@@ -138,6 +138,9 @@ var (
 	visitDue     = gauge("visits_due", "pages that are due and not queued yet, up to 100,000")
 	visitQueued  = gauge("visits_queued", "pages that wait in the queue for a visit after the first one")
 	visitFresh   = gauge("visits_fresh", "estimated share of the pages that is up to date, if all are visited when they are due")
+	visitMeasure = gauge("visits_measured_fresh", "share of the pages that was up to date when they were visited at random moments")
+	visitLate    = gauge("visits_late_seconds", "mean time from when a page was due until its visit")
+	visitsSlow   = gauge("visits_slow_hosts", "hosts whose delay does not allow the visits that their pages want, of the 20 that want the most")
 	visitsDone   = counter("visits_total", "visits of pages after the first one")
 	visitsSame   = counter("visits_unchanged_total", "of them, those that found the same text")
 	relayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
@@ -208,6 +211,11 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		send(visitDue, float64(v.Due))
 		send(visitQueued, float64(v.Queued))
 		send(visitFresh, v.Fresh)
+		if v.Sampled > 0 {
+			send(visitMeasure, v.Measured)
+		}
+		send(visitLate, v.MeanLate)
+		send(visitsSlow, float64(len(v.TooSlow)))
 		send(visitsDone, float64(v.Visits))
 		send(visitsSame, float64(v.Unchanged))
 	}

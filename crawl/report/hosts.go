@@ -53,6 +53,7 @@ type Host struct {
 	Finished  *time.Time    `json:"last_finished,omitempty"`
 	Worker    string        `json:"worker,omitempty"` // that has leased the host, of a crawl in Redis
 	Uncounted bool          `json:"uncounted,omitempty"`
+	Visits    *HostVisits   `json:"visits,omitempty"` // of a crawl that visits pages again; nil if it knows no page of the host
 }
 
 // Trouble reports whether the host waits for something other than its turn, its delay or a worker.
@@ -100,9 +101,12 @@ func (l *Hosts) WriteText(w io.Writer) error {
 		if h.Why != "" {
 			waits += ": " + h.Why
 		}
+		if h.Visits != nil && h.Visits.TooSlow() {
+			waits += "; " + h.Visits.String()
+		}
 		rows = append(rows, []string{
 			human.Printable(h.Host), human.Commas(h.Queued + h.Leased), h.age(), human.Commas(h.Pages), human.Commas(h.Failed), human.Commas(h.Errors),
-			human.IBytes(h.Bytes), h.delay(), next, human.Printable(clipped(waits, 100)),
+			human.IBytes(h.Bytes), h.delay(), next, human.Printable(clipped(waits, 160)),
 		})
 	}
 	var b strings.Builder
@@ -153,6 +157,9 @@ func (h *Host) WriteText(w io.Writer) error {
 	fact(&b, "state", human.Printable(waits))
 	if h.Next != nil {
 		fact(&b, "next", clock(*h.Next))
+	}
+	if h.Visits != nil {
+		fact(&b, "visits", h.Visits.String())
 	}
 	fact(&b, "robots.txt", human.Printable(h.Robots))
 	for _, pattern := range h.Traps {

@@ -18,6 +18,8 @@ type Sample struct {
 	Time    time.Time
 	Started time.Time // when this run began
 
+	Visits *Visits // as Status.Visits
+
 	Pages    uint64 // answers, which --max-pages limits
 	Finished uint64 // URLs that are done or failed
 	Failed   uint64 // URLs that have failed

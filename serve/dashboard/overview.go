@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,14 +17,40 @@ import (
 
 // overview is the first page of a crawl.
 func overview(v *view) (*page, error) {
-	return &page{title: "Overview", parts: []part{
+	p := &page{title: "Overview", parts: []part{
 		{id: "now", title: "Now", live: true, wide: true, body: nowFigures(v.board), command: v.command("status")},
 		{id: "why", title: "Why it is not faster", live: true, wide: true, body: adviceNode(v)},
 		chartPart(v),
 		{id: "holding", title: "Hosts that hold it back", live: true, body: holdingBack(v), command: v.command("hosts")},
 		{id: "causes", title: "Errors by cause", live: true, body: causesShort(v), command: v.command("report")},
 		{id: "recent", title: "Last pages", live: true, wide: true, body: v.recent(6)},
-	}}, nil
+	}}
+	if visits := v.board.Status.Visits; visits != nil {
+		p.parts = slices.Insert(p.parts, 1, part{id: "visits", title: "Pages that are visited again", live: true, wide: true, body: visitFigures(visits), command: v.command("status")})
+	}
+	return p, nil
+}
+
+// visitFigures says how many pages are up to date, and what stands in the way.
+func visitFigures(f *report.Visits) g.Node {
+	n := func(n int64) string { return count(uint64(max(n, 0))) }
+	measured, below := "-", "not measured yet"
+	if f.Sampled > 0 {
+		measured, below = percent(f.Measured), "with "+n(f.Sampled)+" early visits"
+	}
+	slow := table{name: "Hosts that are too slow", empty: "No host is too slow for this.", head: []string{"Host", "#Pages", "#Visits a day wanted", "#Its delay allows"}}
+	for i := range f.TooSlow {
+		host := &f.TooSlow[i]
+		slow.add(text(host.Host), g.Text(n(host.Pages)), g.Text(n(int64(host.PerDay))), g.Text(n(int64(host.Allowed))))
+	}
+	return h.Div(h.Dl(h.Class("figures"),
+		figure("Up to date", percent(f.Fresh), "estimated, with "+n(int64(f.PerDay))+" visits a day"),
+		figure("Measured", measured, below),
+		figure("Pages", n(f.Pages), n(f.Gone)+" of them gone"),
+		figure("Due", n(f.Due), n(f.Queued)+" more are queued"),
+		figure("Late", seconds(f.MeanLate), "on average"),
+		figure("Visits", n(f.Visits), percent(float64(f.Unchanged)/float64(max(f.Visits, 1)))+" of them found nothing new")),
+		slow.node())
 }
 
 // head is the first part of each page of a crawl: its state, and the buttons that pause or resume it.

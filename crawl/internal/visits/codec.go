@@ -13,19 +13,35 @@ var errRow = errors.New("visits: a row is damaged")
 
 const codecVersion = 1
 
+// Bits of the second byte of a row.
+const (
+	flagQueued  = 1 << 0
+	flagSampled = 1 << 1
+	flagDue     = 1 << 2 // a number with the time follows the others
+)
+
 // encode returns the value of the row's key.
 func (r *Row) encode() ([]byte, error) {
 	inner, err := r.AppendBinary(nil)
 	if err != nil {
 		return nil, err
 	}
-	queued := byte(0)
+	flags := byte(0)
 	if r.Queued {
-		queued = 1
+		flags |= flagQueued
 	}
-	b := append(make([]byte, 0, len(inner)+len(r.Item.URL)+96), codecVersion, queued, byte(r.Item.Class))
+	if r.Sampled {
+		flags |= flagSampled
+	}
+	if !r.Due.IsZero() {
+		flags |= flagDue
+	}
+	b := append(make([]byte, 0, len(inner)+len(r.Item.URL)+96), codecVersion, flags, byte(r.Item.Class))
 	for _, n := range []uint64{uint64(r.Item.Depth), uint64(r.Item.Round), seconds(r.Read), seconds(r.NotBefore), uint64(max(r.Archived.UnixMilli(), 0))} {
 		b = binary.AppendUvarint(b, n)
+	}
+	if !r.Due.IsZero() {
+		b = binary.AppendUvarint(b, seconds(r.Due))
 	}
 	b = append(b, r.Item.Referrer[:]...)
 	for _, text := range []string{r.Item.URL, r.Item.Host, r.Item.Submission, r.Target} {
@@ -42,10 +58,14 @@ func (r *Row) decode(b []byte) error {
 	if len(b) < 3 || b[0] != codecVersion {
 		return errRow
 	}
-	r.Queued, r.Item.Class = b[1] == 1, frontier.Class(b[2])
+	flags := b[1]
+	r.Queued, r.Sampled, r.Item.Class = flags&flagQueued != 0, flags&flagSampled != 0, frontier.Class(b[2])
 	b = b[3:]
-	var n [5]uint64
+	var n [6]uint64
 	for i := range n {
+		if i == 5 && flags&flagDue == 0 {
+			break
+		}
 		value, size := binary.Uvarint(b)
 		if size <= 0 {
 			return errRow
@@ -54,6 +74,9 @@ func (r *Row) decode(b []byte) error {
 	}
 	r.Item.Depth, r.Item.Round = uint16(n[0]), uint32(n[1])
 	r.Read, r.NotBefore, r.Archived = time.Unix(int64(n[2]), 0).UTC(), time.Unix(int64(n[3]), 0).UTC(), time.UnixMilli(int64(n[4])).UTC()
+	if flags&flagDue != 0 {
+		r.Due = time.Unix(int64(n[5]), 0).UTC()
+	}
 	if len(b) < len(r.Item.Referrer) {
 		return errRow
 	}

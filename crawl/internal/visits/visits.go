@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +33,7 @@ import (
 const (
 	rowKey  = 'r'
 	timeKey = 't'
+	hostKey = 'h' // see hosts.go
 )
 
 var (
@@ -59,6 +62,16 @@ type Row struct {
 	Archived  time.Time         // fetched_at of the last visit whose content an archive keeps whole, if there is one; to the millisecond
 	NotBefore time.Time         // when the site's max-age ends
 	Queued    bool              // for the visit after Item.Round
+	Due       time.Time         // when that visit was due, while Queued
+	Sampled   bool              // that visit measures how many pages are up to date
+}
+
+// due returns when the next visit is, or was, due.
+func (r *Row) due() time.Time {
+	if r.Queued && !r.Due.IsZero() {
+		return r.Due
+	}
+	return r.Next
 }
 
 // counts reports whether the census counts the row.
@@ -72,7 +85,25 @@ type state struct {
 	Kept    string        `json:"kept"`              // what decides which links and content are read
 	KeptAt  time.Time     `json:"kept_at"`           // since when
 	Figures report.Visits `json:"figures,omitempty"` // without those that depend on the time
+	Hosts   bool          `json:"hosts"`             // there are rows of hosts
+	Sample  mean          `json:"sample"`            // 1 for each sampled visit that found the page up to date, otherwise 0
+	Late    mean          `json:"late"`              // seconds from when a visit was due until it was made
 }
+
+// mean is the mean of the last 500 to 1000 numbers.
+type mean struct {
+	N   int     `json:"n"`
+	Sum float64 `json:"sum"`
+}
+
+func (m *mean) add(x float64) {
+	if m.N == 1000 {
+		m.N, m.Sum = m.N/2, m.Sum/2
+	}
+	m.N, m.Sum = m.N+1, m.Sum+x
+}
+
+func (m *mean) value() float64 { return m.Sum / float64(max(m.N, 1)) }
 
 // Store has the rows of a crawl. It is safe for concurrent use. Errors of its methods are errors of the disk, or say that
 // the database is damaged.
@@ -110,13 +141,27 @@ func Open(dir string, readOnly bool) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("visits: open %s: %w", dir, err)
 	}
-	s := &Store{db: db, state: state{At: record.Place{File: 1}}}
-	if err := errors.Join(s.load(stateKey, func(b []byte) error { return json.Unmarshal(b, &s.state) }),
+	s := &Store{db: db, state: begin}
+	if err := errors.Join(s.load(stateKey, func(b []byte) error {
+		s.state = state{}
+		return json.Unmarshal(b, &s.state)
+	}),
 		s.load(censusKey, s.census.UnmarshalBinary)); err != nil {
 		return nil, errors.Join(fmt.Errorf("visits: %s is damaged: remove it, and the crawl reads its records again: %w", dir, err), db.Close())
 	}
+	if !s.state.Hosts { // the rows are those of an earlier version: the records are read again
+		s.state, s.census = begin, revisit.Census{}
+		if !readOnly {
+			if err := db.DeleteRange([]byte{0}, []byte{0xff}, pebble.NoSync); err != nil {
+				return nil, errors.Join(fmt.Errorf("visits: empty %s: %w", dir, err), db.Close())
+			}
+		}
+	}
 	return s, nil
 }
+
+// begin is the state before the first record.
+var begin = state{At: record.Place{File: 1}, Hosts: true}
 
 // load passes the value of a key to read, if there is one.
 func (s *Store) load(key []byte, read func([]byte) error) error {
@@ -169,6 +214,7 @@ type change struct {
 	s      *Store
 	batch  *pebble.Batch
 	rows   map[bloomstore.Fingerprint]*Row // that the batch has written; nil means deleted
+	hosts  map[string]*HostSum             // that the batch has read
 	state  state
 	census revisit.Census
 }
@@ -177,14 +223,14 @@ type change struct {
 func (s *Store) change(name string, f func(c *change) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &change{s, s.db.NewBatch(), make(map[bloomstore.Fingerprint]*Row), s.state, s.census}
+	c := &change{s, s.db.NewBatch(), make(map[bloomstore.Fingerprint]*Row), make(map[string]*HostSum), s.state, s.census}
 	defer func() { _ = c.batch.Close() }() // it only frees memory
 	if err := f(c); err != nil {
 		return err
 	}
 	crash.Point("visits " + name)
 	text, err := json.Marshal(&c.state)
-	if err != nil {
+	if err := errors.Join(err, c.writeHosts()); err != nil {
 		return err
 	}
 	census, _ := c.census.AppendBinary(nil)
@@ -227,6 +273,9 @@ func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) error 
 		}
 		if of.row.Queued {
 			f.Queued += int64(of.n)
+		}
+		if err := c.countHost(of.row, of.n); err != nil {
+			return err
 		}
 	}
 	if before != nil && (after == nil || !before.Next.Equal(after.Next)) {
@@ -280,7 +329,8 @@ func (c *change) add(v *Visit, plan revisit.Plan) error {
 	}
 	var said revisit.Change
 	after.Row, said = before.After(v.Visit, plan, weight)
-	after.Item, after.Queued = v.Item, false
+	after.Item, after.Queued, after.Sampled, after.Due = v.Item, false, false, time.Time{}
+	c.measure(&before, v.At, said)
 	if v.Answer == revisit.Content {
 		if v.Body != before.Body || !before.Archived.After(c.state.KeptAt) {
 			after.Archived = v.At
@@ -301,6 +351,46 @@ func (c *change) add(v *Visit, plan revisit.Plan) error {
 		}
 	}
 	return c.replace(v.Fingerprint, old, &after)
+}
+
+// measure notes how late a visit was, and whether a sampled one found the page up to date.
+func (c *change) measure(before *Row, at time.Time, said revisit.Change) {
+	switch {
+	case !before.Queued:
+	case !before.Sampled:
+		c.state.Late.add(max(at.Sub(before.due()).Seconds(), 0))
+	case said == revisit.Unchanged:
+		c.state.Sample.add(1)
+	case said == revisit.Changed:
+		c.state.Sample.add(0)
+	}
+}
+
+// Sample returns at most n pages at random whose next visit measures how many pages are up to date. It returns no pages that
+// were not found, and none whose max-age has not ended.
+func (s *Store) Sample(n int, now time.Time) (items []bloomstore.Fingerprint, rows []Row, err error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{rowKey}, UpperBound: []byte{rowKey + 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	for range n {
+		var at, item bloomstore.Fingerprint
+		binary.BigEndian.PutUint64(at[:], rand.Uint64())
+		if !iter.SeekGE(keyOf(at)) && !iter.First() {
+			break
+		}
+		copy(item[:], iter.Key()[1:])
+		row := Row{}
+		if err := row.decode(iter.Value()); err != nil {
+			return nil, nil, err
+		}
+		if row.Missing == 0 && !row.NotBefore.After(now) && !slices.Contains(items, item) {
+			row.Sampled = true
+			items, rows = append(items, item), append(rows, row)
+		}
+	}
+	return items, rows, iter.Error()
 }
 
 // Due returns at most n rows that are due now, the oldest first, and the time when the next one is due if there are fewer.
@@ -339,7 +429,7 @@ func parseTime(key []byte) (at time.Time, item bloomstore.Fingerprint, err error
 	return time.Unix(int64(binary.BigEndian.Uint64(key[1:])), 0).UTC(), item, nil
 }
 
-// Queued notes that pages were queued for the visit after a round. It does nothing for a page whose row has another
+// Queued notes that pages were queued for the visit after a round, those with Row.Sampled as a sample. It does nothing for a page whose row has another
 // round by now.
 func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time) error {
 	return s.change("queued", func(c *change) error {
@@ -352,7 +442,10 @@ func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time
 				continue
 			}
 			after := before
-			after.Queued, after.Next = true, now.Add(OfferAgain)
+			if !before.Queued {
+				after.Due = before.Next
+			}
+			after.Queued, after.Sampled, after.Next = true, before.Sampled || rows[i].Sampled, now.Add(OfferAgain)
 			if err := c.replace(item, &before, &after); err != nil {
 				return err
 			}
@@ -468,6 +561,7 @@ func (s *Store) Figures(now time.Time, plan revisit.Plan) (f report.Visits, err 
 	s.mu.Lock()
 	f = s.state.Figures
 	f.Fresh, f.PerDay = s.census.Fresh(plan), s.census.Requests(plan)
+	f.Sampled, f.Measured, f.MeanLate = int64(s.state.Sample.N), s.state.Sample.value(), s.state.Late.value()
 	s.mu.Unlock()
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{timeKey}, UpperBound: timeOf(now.Add(time.Second), bloomstore.Fingerprint{})})
 	if err != nil {

@@ -66,6 +66,9 @@ func (l line) write(b *strings.Builder, color bool) {
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
+	if r.Visits != nil {
+		lines = append(lines, wrap(cell{r.Visits.InLine(), plain}, width)...)
+	}
 	if len(r.FullHosts) > 0 {
 		lines = append(lines, wrap(cell{"--max-per-host is reached: " + ascii(r.FullHosts.String()), notice}, width)...)
 	}

@@ -42,8 +42,9 @@ type options struct {
 	workers     int
 	concurrency int
 
-	window human.Period
-	json   bool
+	window  human.Period
+	recrawl bool
+	json    bool
 }
 
 // Values that are assumed for flags that are not given.
@@ -110,6 +111,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	restrict.Number(f, &o.workers, "workers", 1, "workers of the crawl", 1, math.MaxInt, count)
 	restrict.Number(f, &o.concurrency, "concurrency", 64, "hosts that one worker works on at once", 1, math.MaxInt, count)
 	f.Var(&o.window, "window", "also size filters that forget a key some `TIME` after it was added, such as 24h or 30d; --urls come in that time")
+	f.BoolVar(&o.recrawl, "recrawl", false, "also size the rows of a crawl that visits its pages again, if all URLs are pages")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
@@ -137,7 +139,7 @@ func (o *options) solve() (sizing.Plan, error) {
 		return sizing.Plan{}, err
 	}
 	plan := sizing.Plan{
-		Filter: answer, FPR: answer.FPR, Growth: bool(o.growth), Hosts: uint64(o.hosts), URLBytes: o.urlBytes, Queued: uint64(o.queued),
+		Filter: answer, FPR: answer.FPR, Growth: bool(o.growth), Hosts: uint64(o.hosts), URLBytes: o.urlBytes, Queued: uint64(o.queued), Revisits: o.recrawl,
 		BlockBits: o.blockBits, Partitions: o.partitions,
 		Delay: o.delay, Latency: o.latency, HostsAtOnce: uint64(o.workers) * uint64(o.concurrency),
 	}

@@ -91,6 +91,20 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestRows: the rows of pages are in the report only with --recrawl, and grow with the URLs.
+func TestRows(t *testing.T) {
+	if r := reportOf(t, "--urls", "1M"); r.Rows != nil {
+		t.Errorf("without --recrawl: %+v, want none", r.Rows)
+	}
+	short, long := reportOf(t, "--urls", "1M", "--recrawl").Rows, reportOf(t, "--urls", "1M", "--recrawl", "--url-bytes", "160").Rows
+	if short == nil || long == nil || long.BytesPerPage <= short.BytesPerPage || short.Bytes != uint64(1e6*short.BytesPerPage) {
+		t.Errorf("rows of URLs of 80 bytes: %+v, of 160: %+v", short, long)
+	}
+	if out, err := command("--urls", "1M", "--recrawl"); err != nil || !strings.Contains(out, "Rows of 1,000,000 pages") {
+		t.Errorf("%v: the text has no rows:\n%s", err, out)
+	}
+}
+
 func TestQueueCounts(t *testing.T) {
 	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
 	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Bytes+want+sizing.RedisCounts(1000) {

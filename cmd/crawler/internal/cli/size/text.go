@@ -14,7 +14,7 @@ import (
 func (r report) text() string {
 	var b strings.Builder
 	for _, section := range []func(*strings.Builder){
-		r.writeFilter, r.writeFills, r.writeMemory, r.writeWindow, r.writeRedis, r.writeQueue, r.writeStores, r.writeTime,
+		r.writeFilter, r.writeFills, r.writeMemory, r.writeWindow, r.writeRedis, r.writeQueue, r.writeRows, r.writeStores, r.writeTime,
 	} {
 		before := b.Len()
 		section(&b)
@@ -108,6 +108,14 @@ func (r report) writeQueue(b *strings.Builder) {
 		{"embedded store", spanText(q.Disk) + " of disk: logs, and what is not compacted yet"},
 		{"exact ones", "and " + spanText(q.Exact) + " of disk in Postgres, if all are"},
 	})
+}
+
+func (r report) writeRows(b *strings.Builder) {
+	if r.Rows == nil {
+		return
+	}
+	fmt.Fprintf(b, "Rows of %s that --recrawl visits again, with URLs of %d bytes\n", human.Plural(r.plan.Filter.Keys, "page"), r.plan.URLBytes)
+	facts(b, [][2]string{{"embedded store", fmt.Sprintf("%s of disk, %.0f bytes a page", human.IBytes(r.Rows.Bytes), r.Rows.BytesPerPage)}})
 }
 
 func spanText(s sizing.Span) string { return human.IBytes(s.Least) + " to " + human.IBytes(s.Most) }
