@@ -67,22 +67,29 @@ func (ses *session) drop(ctx context.Context, rule string) (sum Dropped, err err
 	if err != nil {
 		return sum, err
 	}
+	return ses.dropIn(ctx, oneHost(&t), t.SelectsHost, func(item *frontier.Item) bool {
+		offer := item.Offer()
+		return t.WholeHosts() || t.Selects(&offer, ses.plan.exact.Name(item.Class))
+	}, ses.worker.Drop)
+}
+
+// dropIn calls the function drop for each queue in which an item is selected, with the length of the queue, and adds up
+// its results. An empty host means all hosts.
+func (ses *session) dropIn(ctx context.Context, host string, selectsHost func(string) bool, selects func(*frontier.Item) bool,
+	drop func(ctx context.Context, host string, most uint64) (uint64, error)) (sum Dropped, err error) {
 	var failed error
-	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: oneHost(&t)}, func(h frontier.HostState) bool {
-		if h.Queued == h.Delayed || !t.SelectsHost(h.Host) {
+	err = ses.engine.Hosts(ctx, frontier.HostQuery{Host: host}, func(h frontier.HostState) bool {
+		if h.Queued == h.Delayed || !selectsHost(h.Host) {
 			return ctx.Err() == nil
 		}
-		selected := t.WholeHosts()
-		if !selected {
-			failed = ses.engine.List(ctx, frontier.Queued, h.Host, func(item frontier.Item) bool {
-				offer := item.Offer()
-				selected = t.Selects(&offer, ses.plan.exact.Name(item.Class))
-				return !selected && ctx.Err() == nil
-			})
-		}
+		selected := false
+		failed = ses.engine.List(ctx, frontier.Queued, h.Host, func(item frontier.Item) bool {
+			selected = selects(&item)
+			return !selected && ctx.Err() == nil
+		})
 		if selected && failed == nil {
 			var n uint64
-			n, failed = ses.worker.Drop(ctx, h.Host, h.Queued)
+			n, failed = drop(ctx, h.Host, h.Queued)
 			if sum.URLs += n; n > 0 {
 				sum.Hosts++
 			}

@@ -65,6 +65,11 @@ func (h *Handle) Running(ctx context.Context) bool {
 // Keep opens the crawl for the calls that follow, until release is called. It does
 // nothing if a process runs the crawl, or if the Handle keeps the crawl open already.
 func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
+	return h.keep(ctx, engine.ToSteer)
+}
+
+// keep implements Keep. It opens the crawl for the given purpose.
+func (h *Handle) keep(ctx context.Context, why engine.Purpose) (release func() error, err error) {
 	if err := h.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -72,7 +77,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := h.openStored(ctx, engine.ToSteer)
+	ses, err := h.openStored(ctx, why)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ var (
 	verbChange  = control.Steer("change", (*session).change)
 	verbDrop    = control.Steer("drop", (*session).drop)
 	verbBlock   = control.Steer("block", (*session).block)
+	verbReadmit = control.Steer("readmit", (*session).readmit)
 	verbReach   = control.Read("reach", (*session).reach)
 	verbHistory = control.Read("history", control.Plain(func(ses *session, ctx context.Context) ([]PolicyVersion, error) {
 		return ses.engine.History(ctx)
@@ -93,7 +94,7 @@ func (ses *session) routes() *http.ServeMux {
 	for _, v := range []interface {
 		Route(*http.ServeMux, *session)
 	}{
-		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbBlock, verbReach,
+		verbSeed, verbSubmit, verbKeep, verbRetryOnce, verbOffer, verbRetry, verbRecheck, verbPause, verbChange, verbDrop, verbBlock, verbReadmit, verbReach,
 		verbHistory, verbHosts, verbStatus, verbSample, verbBoard, verbSettings, verbReport, verbExplain, verbAudit, verbPosition,
 		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {

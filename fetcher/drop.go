@@ -15,10 +15,15 @@ import (
 // due. It returns how many items it has ended. It leaves out delayed items, and does nothing while another worker has the
 // host. It can be called while Run runs, or without it.
 func (c *Crawl) Drop(ctx context.Context, host string, most uint64) (dropped uint64, err error) {
+	return c.DropIf(ctx, host, most, func(item *frontier.Item) string { return RefusedBy(c.cfg.Policy(), c.cfg.Canon, c.cfg.Exact, item) })
+}
+
+// DropIf is like Drop for the items for which the function refused returns why they are dropped, in words.
+func (c *Crawl) DropIf(ctx context.Context, host string, most uint64, refused func(*frontier.Item) string) (dropped uint64, err error) {
 	for p := range frontier.Priority(frontier.Priorities) {
 		var first bloomstore.Fingerprint // the first item that stays: the end of the queue comes before it
 		for seen := uint64(0); seen < most; {
-			n, got, more, err := c.dropSome(ctx, host, p, &first)
+			n, got, more, err := c.dropSome(ctx, host, p, &first, refused)
 			if dropped += n; err != nil {
 				return dropped, err
 			}
@@ -32,7 +37,8 @@ func (c *Crawl) Drop(ctx context.Context, host string, most uint64) (dropped uin
 
 // dropSome looks at the first items of a host with one priority. Those that stay go to the end of the queue. It returns
 // how many items it has ended, and how many it has seen. more is false if all were seen.
-func (c *Crawl) dropSome(ctx context.Context, host string, p frontier.Priority, first *bloomstore.Fingerprint) (dropped, seen uint64, more bool, err error) {
+func (c *Crawl) dropSome(ctx context.Context, host string, p frontier.Priority, first *bloomstore.Fingerprint,
+	refused func(*frontier.Item) string) (dropped, seen uint64, more bool, err error) {
 	var grant frontier.Grant
 	request := frontier.LeaseRequest{Worker: c.cfg.Worker, IDs: newLeaseIDs(1), Hosts: []string{host}, Priority: p}
 	err = c.whileUnavailable(ctx, func() (err error) {
@@ -50,7 +56,7 @@ func (c *Crawl) dropSome(ctx context.Context, host string, p frontier.Priority, 
 		if item.Fingerprint == *first {
 			more = false
 		}
-		switch why := h.dropped(&item); {
+		switch why := refused(&item); {
 		case why != "" && item.Deliveries < frontier.MaxDeliveries:
 			done = append(done, h.conclusion(item, frontier.Dropped, "", why))
 			dropped++

@@ -124,6 +124,9 @@ func (p *place) MarkSeen(context.Context, []engine.SeenURL) (int, error) {
 func (p *place) Recheck(context.Context, []frontier.Finished) (int, error) {
 	return 0, errors.ErrUnsupported
 }
+func (p *place) Readmit(context.Context, []frontier.Offer, bool) ([]frontier.Readmission, error) {
+	return nil, errors.ErrUnsupported
+}
 func (p *place) AcceptRecordLoss(context.Context) (*engine.Loss, error) { return nil, nil }
 func (p *place) ReconcileSet(context.Context, bool) (exact.Reconciled, error) {
 	return exact.Reconciled{}, nil

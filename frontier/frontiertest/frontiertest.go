@@ -77,7 +77,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, contentCases, controlCases, recheckCases, checkCases, siteCases, quotaCases, raceCases, submitCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, contentCases, controlCases, recheckCases, readmitCases, checkCases, siteCases, quotaCases, raceCases, submitCases)
 }
 
 // driving returns a function that calls the function open and returns a driver of the crawl

@@ -78,6 +78,11 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		if err := g.compareSample(o.print, claimed); err != nil {
 			return frontier.Verdict{}, err
 		}
+		if queued, err := g.comeBack(o); err != nil {
+			return frontier.Verdict{}, err
+		} else if queued {
+			return frontier.Verdict{Answer: frontier.Added}, nil
+		}
 	}
 	known := claimed
 	if known && o.Class != frontier.Bulk {

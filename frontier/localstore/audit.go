@@ -100,7 +100,7 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	}
 	defer c.rows.Close()
 	steps := []func() error{c.readCounters, c.readLeases, c.countHosts, c.countDelayed, c.countFailed, c.countOutcomes,
-		c.countExact, c.countKnown}
+		c.countExact, c.countKnown, c.countReadmitted}
 	for _, step := range steps {
 		if err := errors.Join(ctx.Err(), step()); err != nil {
 			return Recount{}, err

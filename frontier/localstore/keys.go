@@ -28,6 +28,7 @@ const (
 	tableShadow  = 'y' // fingerprint -> nothing: the shadow sample
 	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
 	tableNote    = 'n' // id of a chunk -> note: see noteHeader
+	tableReadmit = 'r' // fingerprint -> the round in which the next offer queues it, uvarint
 	tableNoteEnd = 'p' // end µs, id of a chunk -> nothing: when a note is removed
 )
 

@@ -179,6 +179,7 @@ type meta struct {
 	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; empty means none yet
 	Replay     uint64            `json:"replay"`               // first journal row that is not in the checkpoint
 	Known      uint64            `json:"known,omitempty"`      // keys that MarkSeen put into the filter
+	Readmitted uint64            `json:"readmitted,omitempty"` // rows of tableReadmit
 	Swept      sweptKeys         `json:"swept,omitzero"`
 	Lost       *RecordLoss       `json:"lost,omitempty"` // records that are missing: see AcceptLoss
 }

@@ -220,6 +220,9 @@ type Change interface {
 	// Recheck queues finished items of an embedded crawl again: see frontier.Rechecker. For a crawl in Redis, the
 	// error is errors.ErrUnsupported.
 	Recheck(ctx context.Context, items []frontier.Finished) (int, error)
+	// Readmit lets URLs of an embedded crawl in again: see frontier.Readmitter. For a crawl in Redis, the error is
+	// errors.ErrUnsupported.
+	Readmit(ctx context.Context, urls []frontier.Offer, dry bool) ([]frontier.Readmission, error)
 	// AcceptRecordLoss makes an embedded crawl usable again after its newest file of records
 	// became shorter. It changes nothing if all records are there.
 	AcceptRecordLoss(ctx context.Context) (*Loss, error)

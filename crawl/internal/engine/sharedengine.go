@@ -185,6 +185,11 @@ func (*sharedEngine) Recheck(context.Context, []frontier.Finished) (int, error) 
 	return 0, errors.ErrUnsupported
 }
 
+// Readmit implements Change.
+func (*sharedEngine) Readmit(context.Context, []frontier.Offer, bool) ([]frontier.Readmission, error) {
+	return nil, errors.ErrUnsupported
+}
+
 // AcceptRecordLoss implements Change.
 func (e *sharedEngine) AcceptRecordLoss(context.Context) (*Loss, error) {
 	return nil, ErrSharedLoss(e.server.String())

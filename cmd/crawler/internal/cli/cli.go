@@ -131,7 +131,7 @@ many new URLs its filter probably dropped.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newSet(s), newDrop(s), newBlock(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newSet(s), newDrop(s), newBlock(s), newReadmit(s), newPause(s), newResume(s), newStop(s), newList(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s), newServe(s))
 	data := []*cobra.Command{newStatus(s), newHosts(s), newReport(s), newExplain(s), newOutput(s), newDiff(s), newLinks(s), newExport(s)}
 	sizes, benchmarks := size.Command(), bench.Command(version())
