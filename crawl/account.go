@@ -324,7 +324,13 @@ func counted(hits, trials uint64) *report.Figure {
 // which follows from the actual bits. The rate of a filter never falls, so each new URL was
 // lost with a probability of at most p. For n new URLs that were added, the expected number of
 // new URLs that were lost instead of added is therefore at most p/(1-p)·n.
+//
+// A filter with a window has forgotten keys that it was filled with. Its store counts the expected number.
 func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
+	if w := stats.Filter.Window; w != nil {
+		low, high := poissonRange(w.Lost)
+		return &report.Lost{Expected: w.Lost, Low: low, High: high}
+	}
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
 	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)
@@ -359,7 +365,7 @@ func poissonRange(mean float64) (low, high float64) {
 
 // filterOf describes the filter. The argument added is the number of new URLs per second.
 func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
-	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
+	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth, Window: stats.Window}
 	for i, l := range layers {
 		of := report.Layer{FilterLayer: l}
 		if i == len(layers)-1 { // new keys go into the newest layer only

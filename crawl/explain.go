@@ -109,6 +109,7 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host, productToke
 	if at.Trap, err = fetcher.TrapOf(at.HostBlob, url.String(), ses.plan.policy.Load()); err != nil {
 		return nil, err
 	}
+	at.Forgets = stats.Filter.Window != nil
 	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, ses.hostLimit(&at)
 	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), productToken, now) }
 	return &at.Located, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/events"
@@ -308,7 +309,22 @@ func (p *Plan) parseExact() (err error) {
 	if p.window, err = exact.ParseWindows(strings.Join(p.Settings.Windows, ","), p.exact); err != nil {
 		return &settings.Error{Name: "window", Err: err}
 	}
+	if err := p.checkBulkWindow(p.window[frontier.Bulk]); err != nil {
+		return &settings.Error{Name: "window", Err: fmt.Errorf("bulk=%v: %w", p.window[frontier.Bulk], err)}
+	}
 	return nil
+}
+
+// checkBulkWindow returns an error if the filter cannot be a window of this length.
+func (p *Plan) checkBulkWindow(window time.Duration) error {
+	if window == 0 {
+		return nil
+	}
+	if !p.Settings.Growth {
+		return errors.New("a filter that forgets grows: want --growth on")
+	}
+	_, err := membits.WindowConfig{Span: window, Capacity: p.Settings.Capacity, FPR: p.Settings.FPR}.Complete()
+	return err
 }
 
 // parseCanon makes the canonicalizer. It returns an error if the crawl was created

@@ -117,6 +117,15 @@ type FilterStats struct {
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
 	FPR      float64 `json:"fpr"` // probability that a new URL is answered Seen, at the present fill
+	// Window is set if the filter forgets: bulk URLs have a window.
+	Window *FilterWindow `json:"window,omitempty"`
+}
+
+// FilterWindow describes a filter that forgets (see sizing.Window).
+type FilterWindow struct {
+	Span        time.Duration `json:"span"`          // how long a finished URL counts as seen at least
+	Generations int           `json:"generations"`   // of one span; one more is asked
+	Lost        float64       `json:"expected_lost"` // expected number of new URLs so far that were taken for known ones
 }
 
 // FilterLayer is one layer of a filter that grows.
@@ -128,6 +137,8 @@ type FilterLayer struct {
 	Fill     float64 `json:"fill"`   // share of the bits that are set, in [0, 1]
 	FPR      float64 `json:"fpr"`    // false-positive rate at the present fill
 	Target   float64 `json:"target"` // false-positive rate at Capacity
+	// Generation is the number of the generation of which the layer is a part, if the filter is a window.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // Status describes one URL.

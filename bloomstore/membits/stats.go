@@ -27,6 +27,8 @@ type LayerStats struct {
 	FPR      float64 // probability that the layer claims a key that was never added, computed from the fill
 	Estimate float64 // number of distinct keys offered, computed from the fill; +Inf if all bits of a sub-filter are set
 	Target   float64 // FPR at Capacity
+
+	Generation int64 // number of its generation in a Window
 }
 
 // Stats counts the set bits, which takes some milliseconds for 100 MB. It holds one lock at

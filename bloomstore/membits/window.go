@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -29,8 +30,8 @@ type WindowConfig struct {
 // not below the lowest rate of a Filter.
 const MinWindowFPR = 1e-9
 
-// withDefaults returns c with zero fields filled in, or all its faults.
-func (c WindowConfig) withDefaults() (WindowConfig, error) {
+// Complete returns c with zero fields filled in, or all its faults.
+func (c WindowConfig) Complete() (WindowConfig, error) {
 	c.Capacity, c.FPR = cmp.Or(c.Capacity, 10_000_000), cmp.Or(c.FPR, 1e-6)
 	var errs []error
 	if !(c.FPR >= MinWindowFPR && c.FPR < 1) { // NaN is refused, too
@@ -56,8 +57,9 @@ func (c WindowConfig) Generation() Config {
 	return Config{Capacity: one.Keys, FPR: one.FPR, Shards: c.Shards}
 }
 
-// number returns the number of the generation at a time: the number of parts of a span since 1970.
-func (c WindowConfig) number(now time.Time) int64 {
+// Number returns the number of the generation at a time: the number of parts of a span since 1970.
+// Span and Generations of c must be set.
+func (c WindowConfig) Number(now time.Time) int64 {
 	return now.UnixNano() / int64(c.Span/time.Duration(c.Generations))
 }
 
@@ -95,7 +97,7 @@ func (g Generation) withWords() Generation {
 
 // NewWindow returns an empty window. The error names every fault of config.
 func NewWindow(config WindowConfig, now time.Time) (*Window, error) {
-	config, err := config.withDefaults()
+	config, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("membits: window: %w", err)
 	}
@@ -103,13 +105,13 @@ func NewWindow(config WindowConfig, now time.Time) (*Window, error) {
 	if err != nil {
 		return nil, err
 	}
-	return RestoreWindow(config, []Generation{{Number: config.number(now), Filter: first}})
+	return RestoreWindow(config, []Generation{{Number: config.Number(now), Filter: first}})
 }
 
 // RestoreWindow returns a window with the given generations, in any order. The filters must have
 // the config that WindowConfig.Generation returns. After the call only the window may use them.
 func RestoreWindow(config WindowConfig, generations []Generation) (*Window, error) {
-	config, err := config.withDefaults()
+	config, err := config.Complete()
 	if err == nil && len(generations) == 0 {
 		err = errors.New("no generations")
 	}
@@ -149,17 +151,22 @@ func (w *Window) Generations() []Generation { return slices.Clone(*w.chain.Load(
 // key is added to an older generation any more. A time before the newest generation changes
 // nothing: if a clock is set back, keys are remembered longer.
 func (w *Window) Advance(now time.Time) (started bool) {
-	number := w.config.number(now)
+	number := w.config.Number(now)
 	if chain := *w.chain.Load(); number <= chain[len(chain)-1].Number {
 		return false
 	}
+	return w.start(number)
+}
+
+// start starts the generation with this number, unless it is not newer than the newest one.
+func (w *Window) start(number int64) (started bool) {
 	w.advance.Lock()
 	defer w.advance.Unlock()
 	chain := *w.chain.Load()
 	if number <= chain[len(chain)-1].Number {
 		return false
 	}
-	next, _ := newChainless(w.config.Generation()) // checked by withDefaults
+	next, _ := newChainless(w.config.Generation()) // checked by Complete
 	next.chain.Store(&[]*layer{newLayer(next.shape(0))})
 	next.locks = w.locks
 	kept := make([]Generation, 0, len(chain)+1)
@@ -185,7 +192,7 @@ func (w *Window) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	}
 	added := make([]bool, len(prints))
 	for i := range prints {
-		added[i] = w.Add(prints[i])
+		_, added[i] = w.Add(prints[i])
 	}
 	return added, nil
 }
@@ -211,20 +218,80 @@ func (w *Window) Has(fp bloomstore.Fingerprint) bool {
 	return claimed(*w.chain.Load(), shard, draw)
 }
 
-// Add adds fp to the newest generation unless a generation claims to contain it. It reports whether
-// fp was added.
-func (w *Window) Add(fp bloomstore.Fingerprint) (added bool) {
+// Claims reports for each layer of each generation, oldest first, whether it claims to contain fp.
+func (w *Window) Claims(fp bloomstore.Fingerprint) (claims []bool) {
+	for _, g := range *w.chain.Load() {
+		claims = append(claims, g.Filter.Claims(fp)...)
+	}
+	return claims
+}
+
+// Claimer returns the number of the newest generation that claims to contain fp.
+func (w *Window) Claimer(fp bloomstore.Fingerprint) (number int64, claimed bool) {
+	for _, g := range slices.Backward(*w.chain.Load()) {
+		if g.Filter.Has(fp) {
+			return g.Number, true
+		}
+	}
+	return 0, false
+}
+
+// Add adds fp to the newest generation unless a generation claims to contain it. It returns the
+// number of the layer of the newest generation to which fp was added.
+//
+// If only one goroutine adds keys, Restore can make an equal window from a journal of these
+// results, with the numbers of the newest generations.
+func (w *Window) Add(fp bloomstore.Fingerprint) (layer int, added bool) { return w.add(fp, false) }
+
+// Renew adds fp to the newest generation unless that generation claims to contain it. So fp is
+// remembered for a whole span from now, even if an older generation has it. It returns what Add does.
+func (w *Window) Renew(fp bloomstore.Fingerprint) (layer int, added bool) { return w.add(fp, true) }
+
+func (w *Window) add(fp bloomstore.Fingerprint, renew bool) (layer int, added bool) {
 	shard, draw := positions.Split(fp, w.choose)
 	w.locks[shard].Lock()
 	defer w.locks[shard].Unlock()
 	chain := *w.chain.Load()
-	if claimed(chain, shard, draw) {
-		return false
+	asked := chain
+	if renew {
+		asked = chain[len(chain)-1:]
+	}
+	if claimed(asked, shard, draw) {
+		return 0, false
 	}
 	newest := chain[len(chain)-1].Filter
-	number := newest.countKey()
-	(*newest.chain.Load())[number].set(shard, draw)
-	return true
+	layer = newest.countKey()
+	(*newest.chain.Load())[layer].set(shard, draw)
+	return layer, true
+}
+
+// Restore repeats calls of Add or Renew, as Filter.Restore does. A newer generation is started, as by
+// Advance. Keys of a generation that was dropped are ignored.
+func (w *Window) Restore(number int64, layer int, prints []bloomstore.Fingerprint) error {
+	w.start(number)
+	for _, g := range *w.chain.Load() {
+		if g.Number == number {
+			return g.Filter.Restore(layer, prints)
+		}
+	}
+	return nil
+}
+
+// Stats are those of the layers of all generations, which LayerStats.Generation tells apart. See Filter.Stats.
+func (w *Window) Stats() (s Stats) {
+	absent, variance := 0.0, 0.0 // absent is the logarithm of the probability that no generation claims an absent key
+	for _, g := range *w.chain.Load() {
+		of := g.Filter.Stats()
+		for i := range of.Layers {
+			of.Layers[i].Generation = g.Number
+		}
+		s.Layers = append(s.Layers, of.Layers...)
+		s.Keys, s.Capacity, s.Bytes, s.Estimate = s.Keys+of.Keys, s.Capacity+of.Capacity, s.Bytes+of.Bytes, s.Estimate+of.Estimate
+		absent += math.Log1p(-of.FPR)
+		variance += of.StdErr * of.StdErr
+	}
+	s.FPR, s.StdErr = -math.Expm1(absent), math.Sqrt(variance)
+	return s
 }
 
 // Bytes returns the memory of all generations.

@@ -77,7 +77,8 @@ func TestWindowModel(t *testing.T) {
 			}
 			at, was := addedAt[fp]
 			age := clock.Now().Sub(at)
-			has, added := w.Has(fp), w.Add(fp)
+			has := w.Has(fp)
+			_, added := w.Add(fp)
 			kept := sizing.Window{Keys: 1, FPR: 0.5, Generations: g}.Kept(config.Span)
 			switch {
 			case has == added:
@@ -117,7 +118,7 @@ func TestWindowRotatesBesideWriters(t *testing.T) {
 		wg.Go(func() {
 			order := rand.New(rand.NewPCG(uint64(i), 1)).Perm(keys)
 			for n, key := range order {
-				if w.Add(prints[key]) {
+				if _, added := w.Add(prints[key]); added {
 					wins[key].Add(1)
 				}
 				if n%(keys/steps) == 0 { // the window of all steps is not over before the last of them
@@ -172,7 +173,7 @@ func TestWindowRates(t *testing.T) {
 					w.Advance(time.Unix(0, 0).Add(time.Duration(i) * time.Hour / time.Duration(g)))
 				}
 				for kept := uint64(0); kept < one.Capacity; {
-					if w.Add(randomPrint(rng)) {
+					if _, added := w.Add(randomPrint(rng)); added {
 						kept++
 					}
 				}
@@ -217,7 +218,8 @@ func TestWindowOfOneHash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	w := openWindow(t, WindowConfig{Span: time.Hour, Generations: 1, Capacity: 1000, FPR: 0.99}, time.Unix(0, 0))
 	for range 500 {
-		if fp := randomPrint(rng); w.Add(fp) && !w.Has(fp) {
+		fp := randomPrint(rng)
+		if _, added := w.Add(fp); added && !w.Has(fp) {
 			t.Fatal("a key that was added is not claimed")
 		}
 	}

@@ -348,6 +348,8 @@ type Filter struct {
 	Bytes    uint64  `json:"bytes"`
 	Growth   bool    `json:"growth"` // a layer is added when the newest is full
 	Layers   []Layer `json:"layers"` // oldest first
+
+	Window *frontier.FilterWindow `json:"window,omitempty"` // if it forgets; it then has layers of several generations
 }
 
 // Layer is one layer of a Filter.

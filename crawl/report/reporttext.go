@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // textWidth is the number of columns of a report. Only lines with a long host name are
@@ -244,6 +245,10 @@ func (f *Filter) write(b *strings.Builder) {
 	growth := "it does not grow"
 	if f.Growth {
 		growth = "it grows when it is full"
+	}
+	if w := f.Window; w != nil {
+		span, kept := human.Period(w.Span), human.Period(sizing.Window{Generations: w.Generations}.Kept(w.Span).Round(time.Second))
+		growth += fmt.Sprintf("; it forgets a URL %s to %s after its end (%d generations)", &span, &kept, w.Generations)
 	}
 	fmt.Fprintf(b, "\nFilter: %s of %s URLs, %s; %s\n", human.Commas(f.Keys), human.Commas(f.Capacity), humanize.IBytes(f.Bytes), growth)
 	const row = "  %-5s %14s %14s %6s %9s %9s %2s  %s\n"

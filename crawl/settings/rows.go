@@ -299,7 +299,7 @@ var rows = []*Row{
 
 	{"exact", "", Exact, `["seeds"]`, Created, Fixed, "`RULES` for URLs that a false positive must never drop: none, all, or a list of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR",
 		func(s *Settings) Value { return newExactRules(&s.Exact) }},
-	{"window", "", Exact, "[]", Created, FixedExact, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); in Redis it needs --postgres",
+	{"window", "", Exact, "[]", Created, FixedExact, "`CLASS=TIME`: finished URLs of an exact class, or bulk ones, are new again after TIME, as in seeds=24h or bulk=30d (repeatable); in Redis it needs --postgres, and there is none for bulk",
 		func(s *Settings) Value { return texts(&s.Windows, func(string) error { return nil }) }},
 	{"sink", "", Exact, "jsonl", Created, Fixed, "`WHERE`: records are lines of pages.jsonl, or rows of --postgres",
 		func(s *Settings) Value { return oneOf(&s.Sink, "jsonl", "postgres") }},

@@ -84,6 +84,11 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 			return frontier.Verdict{Answer: frontier.Added}, nil
 		}
 	}
+	if !claimed && g.meta.Window.Forgot {
+		if v, decided, err := g.addForgotten(o); err != nil || decided {
+			return v, err
+		}
+	}
 	known := claimed
 	if known && o.Class != frontier.Bulk {
 		var err error
@@ -147,16 +152,28 @@ func (g *group) isFull(h *host) (bool, error) {
 
 // admit queues a new item and adds it to the filter.
 func (g *group) admit(h *host, o *offer) {
-	if layer, added := g.filter.Add(o.print); added { // an exact URL is queued even if the filter already has all its bits
-		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
-		g.journaled++
-	}
+	g.remember(o.print) // an exact URL is queued even if the filter already has all its bits
 	round := uint32(0)
 	if class := o.Class; class != frontier.Bulk {
 		round = g.meta.Swept.Round
 		g.writeExact(o.print, exactKeyRow{class: class, first: round})
 	}
 	g.queueNew(h, o, round)
+}
+
+// remember adds a key to the filter, unless the filter claims it.
+func (g *group) remember(print bloomstore.Fingerprint) (added bool) {
+	layer, added := g.filter.Add(print)
+	if added {
+		g.journalKey(layer, print)
+	}
+	return added
+}
+
+// journalKey notes that a key was added to a layer of the filter, or of its newest generation.
+func (g *group) journalKey(layer int, print bloomstore.Fingerprint) {
+	g.journal = append(append(g.journal, byte(layer)), print[:]...)
+	g.journaled++
 }
 
 // queueNew queues an item in the given round, and counts it as added.

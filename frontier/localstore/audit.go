@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -89,11 +91,13 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	}
 	defer s.readers.Done()
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
-	var filter membits.Stats
 	err := s.ask(ctx, func(g *group) {
 		// The rows and the bits are read at the same moment, because the committer runs this
 		// function, and no other goroutine changes them.
-		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
+		c.rows, c.bits = g.db.NewSnapshot(), s.filter.Stats()
+		if s.window != nil {
+			c.asked = s.window.Generations()
+		}
 	})
 	if err != nil {
 		return Recount{}, err
@@ -107,7 +111,7 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 		}
 	}
 	c.out.Done = c.out.Finished.Count
-	c.estimate(filter)
+	c.estimate()
 	return c.out, nil
 }
 
@@ -122,6 +126,8 @@ type recounter struct {
 	failed   uint64 // rows of outcomes that refer to a failed item
 	renewed  int64  // how often keys were added after their first time
 	expiring uint64 // rows that tableExpiry must have
+	bits     membits.Stats
+	asked    []membits.Generation // the generations of a window
 	out      Recount
 }
 
@@ -135,10 +141,24 @@ func (c *recounter) fault(format string, args ...any) {
 	}
 }
 
-// check counts the URL as forgotten if the filter does not contain it.
+// check counts the URL as forgotten if the filter does not contain it. A window must contain it only
+// if it waits or has failed, or if the generation in which it was finished is still asked.
 func (c *recounter) check(print bloomstore.Fingerprint) {
-	if !c.filter.Has(print) {
+	has := c.filter.Has
+	if c.asked != nil { // the window might have been rotated meanwhile
+		has = func(print bloomstore.Fingerprint) bool {
+			return slices.ContainsFunc(c.asked, func(g membits.Generation) bool { return g.Filter.Has(print) })
+		}
+	}
+	if !has(print) {
 		c.out.Forgotten++
+	}
+}
+
+// checkFinished checks a finished URL.
+func (c *recounter) checkFinished(print bloomstore.Fingerprint, last *outcome) {
+	if c.asked == nil || last.seq != 0 || c.window.Config().Number(time.UnixMicro(last.finished)) >= c.asked[0].Number {
+		c.check(print)
 	}
 }
 
@@ -360,7 +380,7 @@ func (c *recounter) countOutcomes() error {
 		if err != nil {
 			return err
 		}
-		c.check(print)
+		c.checkFinished(print, &o)
 		c.out.Outcomes[o.outcome]++
 		if o.outcome.State() == frontier.Failed {
 			c.failed++
@@ -390,7 +410,9 @@ func (c *recounter) countExact() error {
 		if err != nil {
 			return err
 		}
-		c.check(print)
+		if c.asked == nil {
+			c.check(print)
+		}
 		c.renewed += int64(row.done + row.failed)
 		c.out.Failed += row.failed
 		c.out.Finished.Add(frontier.ReferrerOf(print), row.done)
@@ -437,7 +459,9 @@ func (c *recounter) countExpiry(print bloomstore.Fingerprint, class frontier.Cla
 func (c *recounter) countKnown() error {
 	return c.scan(c.rows, tableKnown, func(key, _ []byte) error {
 		print, err := printOf(key)
-		c.check(print)
+		if c.asked == nil {
+			c.check(print)
+		}
 		return err
 	})
 }
@@ -459,15 +483,25 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 // number of exact URLs among them. It also subtracts the keys of MarkSeen. An exact URL that is
 // queued again in a later round counts as added again, but sets no bits. So estimate adds
 // c.renewed, which is the number of these rounds.
-func (c *recounter) estimate(filter membits.Stats) {
+//
+// With a window, the keys of the generations that were dropped are added, as they were estimated at that time. Keys that
+// got into a further generation are subtracted, because they were carried over or had been forgotten.
+func (c *recounter) estimate() {
+	added, variance := estimateAdded(c.bits)
+	window := &c.meta.Window
+	c.out.Added = added + float64(c.meta.Stats.Recovered) - float64(c.meta.Known) + float64(c.renewed) +
+		window.Dropped - float64(window.Repeated)
+	c.out.AddedErr = math.Sqrt(variance + window.Variance)
+}
+
+// estimateAdded estimates how many keys were added to a filter, from its fill. Both results are +Inf if it is full.
+func estimateAdded(filter membits.Stats) (added, variance float64) {
 	if math.IsInf(filter.Estimate, 1) {
-		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)
-		return
+		return math.Inf(1), math.Inf(1)
 	}
 	lost := 0.0
 	for _, l := range filter.Layers {
 		lost += l.Estimate * sizing.LostWhileFilling(uint64(math.Round(l.Estimate)), l.Bits, l.Hashes)
 	}
-	c.out.Added = filter.Estimate - lost + float64(c.meta.Stats.Recovered) - float64(c.meta.Known) + float64(c.renewed)
-	c.out.AddedErr = math.Sqrt(filter.StdErr*filter.StdErr + lost)
+	return filter.Estimate - lost, filter.StdErr*filter.StdErr + lost
 }

@@ -357,7 +357,7 @@ func TestRecountOfAFullFilter(t *testing.T) {
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := s.filter.Snapshot(s.card.ID).WriteTo(&file); err != nil {
+	if _, err := s.filter.(*membits.Filter).Snapshot(s.card.ID).WriteTo(&file); err != nil {
 		t.Fatal(err)
 	}
 	bloomtest.ZeroHalf(file.Bytes())

@@ -156,7 +156,7 @@ func BenchmarkRestart(b *testing.B) {
 			began := time.Now()
 			fill(b, s, *size, max(*size/1000, 1))
 			rate, memory, disk := float64(*size)/time.Since(began).Seconds(), residentMiB(b), diskMiB(b, cfg.Dir)
-			claimed, err := bloomrate.Probe(b.Context(), s.filter, bloomrate.RandomKeys(rand.New(rand.NewPCG(1, 2))), uint64(*size))
+			claimed, err := bloomrate.Probe(b.Context(), s.filter.(*membits.Filter), bloomrate.RandomKeys(rand.New(rand.NewPCG(1, 2))), uint64(*size))
 			if err != nil {
 				b.Fatal(err)
 			}

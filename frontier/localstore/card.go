@@ -32,7 +32,13 @@ type card struct {
 	ID       hexKey            `json:"id"`
 	Key      hexKey            `json:"key"` // of the fingerprints; secret
 	Filter   filterCard        `json:"filter"`
+	Window   windowCard        `json:"window,omitzero"` // of bulk keys
 	Settings frontier.Settings `json:"settings"`
+}
+
+type windowCard struct {
+	Span        time.Duration `json:"span"`
+	Generations int           `json:"generations"`
 }
 
 type filterCard struct {
@@ -60,6 +66,10 @@ func (c *card) accept(dir string, cfg Config) error {
 	}
 	if given := filterCard(cfg.Filter); given != c.Filter {
 		return mismatch("%s was created with filter %+v, not %+v", dir, c.Filter, given)
+	}
+	if given := (windowCard{cfg.Windows[frontier.Bulk], cfg.Generations}); given.Span != c.Window.Span ||
+		given.Generations != 0 && given.Generations != c.Window.Generations {
+		return mismatch("%s was created with the window %+v of bulk keys, not %+v", dir, c.Window, given)
 	}
 	return nil
 }
@@ -126,7 +136,7 @@ func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	c := card{
 		Format: Format, Created: cfg.Now().UTC().Truncate(time.Second), Key: hexKey(bloomstore.NewKey()),
-		Filter: filterCard(cfg.Filter), Settings: cfg.Settings,
+		Filter: filterCard(cfg.Filter), Window: windowCard{cfg.Windows[frontier.Bulk], cfg.Generations}, Settings: cfg.Settings,
 	}
 	_, _ = rand.Read(c.ID[:])
 	text, err := json.MarshalIndent(c, "", "  ")

@@ -1,6 +1,7 @@
 package localstore
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -207,11 +208,14 @@ func (g *group) checkPresent() error {
 	return nil
 }
 
-// turnClock ends expired leases, queues delayed items that are due, and removes notes whose time is over. After a change of
+// turnClock rotates the window of bulk keys, ends expired leases, queues delayed items that are due, and removes notes whose time is over. After a change of
 // the policy it looks at what is parked.
 func (g *group) turnClock() error {
 	if g.mode == readOnly {
 		return nil
+	}
+	if err := g.rotate(); err != nil {
+		return err
 	}
 	if g.nextExpiry <= g.now {
 		g.expireLeases()
@@ -242,11 +246,21 @@ func (g *group) writeChanges(sync bool) error {
 		})
 		g.records = false
 	}
-	if len(g.journal) > 0 {
-		g.meta.Journal++
-		g.set(journalKey(g.meta.Journal), g.journal)
-	}
+	g.writeJournal()
 	return g.apply("commit", sync)
+}
+
+// writeJournal writes a row of the journal with the keys that were added to the filter.
+func (g *group) writeJournal() {
+	if len(g.journal) == 0 {
+		return
+	}
+	g.meta.Journal++
+	row := g.journal
+	if g.window != nil { // all of them are in the newest generation: rotate runs first
+		row = append(binary.BigEndian.AppendUint64(nil, uint64(g.meta.Window.Newest)), row...)
+	}
+	g.set(journalKey(g.meta.Journal), row)
 }
 
 // writeGrants commits the second step together with the first.

@@ -212,7 +212,10 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 		}
 	}
 	row := outcome{outcome: c.Outcome, status: c.Status, round: item.Round}
-	if item.Class != frontier.Bulk {
+	if g.meta.Window.Carried < g.meta.Window.Newest {
+		g.carryKey(item.Fingerprint)
+	}
+	if item.Class != frontier.Bulk || g.window != nil {
 		row.finished = g.now
 	}
 	if c.Outcome.State() == frontier.Failed {

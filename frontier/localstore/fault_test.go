@@ -132,7 +132,7 @@ func TestFilterLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := bits(s.filter)
+			want := bits(s.filter.(*membits.Filter))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(bits(s.filter)) != string(want) {
+	if string(bits(s.filter.(*membits.Filter))) != string(want) {
 		t.Errorf("the filter's bits differ from those before the damage")
 	}
 	for _, url := range urls {

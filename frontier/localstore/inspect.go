@@ -23,6 +23,13 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	}
 	f := s.filter.Stats() // outside the committer, because it reads all bits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
+	if s.window != nil {
+		lost, err := s.lostInWindow(ctx)
+		if err != nil {
+			return frontier.Stats{}, err
+		}
+		stats.Filter.Window = &frontier.FilterWindow{Span: s.cfg.Windows[frontier.Bulk], Generations: s.cfg.Generations, Lost: lost}
+	}
 	return stats, nil
 }
 

@@ -55,7 +55,14 @@ type Config struct {
 	// Windows has a time for each class. An exact key counts as seen for this time after its
 	// completion; 0 means for ever. A key that is offered after this time is added
 	// again in a later round, even beyond MaxPerHost.
+	//
+	// The time of the class Bulk makes the filter a membits.Window, for Filter.Capacity new keys in that
+	// time. Bulk keys then count as seen for this time after their completion, and for at most
+	// 1/Generations of it longer; later only with the probability Filter.FPR. It is fixed when the store is created.
 	Windows [maxClass + 1]time.Duration
+	// Generations is the number of generations of the filter, if it is a window. 0 means
+	// sizing.RecommendedGenerations, or those of the existing store.
+	Generations int
 	// Pure reports that all offers of a URL of a class have this class, or are sitemap files. Only of such a class, the rows of done
 	// keys are deleted after their window: the URL of another key may wait as a bulk URL, and without the row of
 	// the key the store would have to search for it in the queue. nil means no class.
@@ -117,7 +124,8 @@ type Store struct {
 	mode   mode
 
 	db     *pebble.DB
-	filter *membits.Filter
+	filter filter
+	window *membits.Window // is filter, if bulk keys have a window; nil otherwise
 	output frontier.Output // nil means none
 
 	ops           chan *op
@@ -152,16 +160,17 @@ type state struct {
 	hosts        map[string]*host
 	leases       map[frontier.LeaseID]*lease
 	ended        endedLeases
-	dueFloor     int64 // tableDue has no key with an earlier time; scans start here to skip deleted keys
-	delayedFloor int64 // the same for tableDelayed
-	nextDelayed  int64 // no delayed item is due earlier
-	nextExpiry   int64 // no lease expires earlier
-	nextNoteEnd  int64 // no note ends earlier
-	notesFloor   int64 // as dueFloor, for tableNoteEnd
-	nextSweep    int64 // sweep removes nothing earlier
-	sweepFloor   int64 // as delayedFloor, for tableExpiry
-	presentUntil int64 // time of the next check that the directory exists
-	journaled    int   // adds in the journal
+	dueFloor     int64  // tableDue has no key with an earlier time; scans start here to skip deleted keys
+	delayedFloor int64  // the same for tableDelayed
+	nextDelayed  int64  // no delayed item is due earlier
+	nextExpiry   int64  // no lease expires earlier
+	nextNoteEnd  int64  // no note ends earlier
+	notesFloor   int64  // as dueFloor, for tableNoteEnd
+	nextSweep    int64  // sweep removes nothing earlier
+	sweepFloor   int64  // as delayedFloor, for tableExpiry
+	presentUntil int64  // time of the next check that the directory exists
+	journaled    int    // adds in the journal
+	carry        *carry // of keys into the newest generation of the window; nil if it has not begun, or has ended
 	unparking    unparking
 	sites        sites
 }
@@ -180,6 +189,7 @@ type meta struct {
 	Replay     uint64            `json:"replay"`               // first journal row that is not in the checkpoint
 	Known      uint64            `json:"known,omitempty"`      // keys that MarkSeen put into the filter
 	Readmitted uint64            `json:"readmitted,omitempty"` // rows of tableReadmit
+	Window     windowState       `json:"window,omitzero"`
 	Swept      sweptKeys         `json:"swept,omitzero"`
 	Lost       *RecordLoss       `json:"lost,omitempty"` // records that are missing: see AcceptLoss
 }
@@ -225,6 +235,7 @@ func (s *Store) shutDown() error {
 			err = s.checkpoint(s.snapshotFilter(), s.commitOne)
 		}
 		s.readers.Wait()
+		s.carry.close()
 		return errors.Join(err, s.db.Close())
 	})
 	s.behind.Wait() // again, because await returns early after a failed write

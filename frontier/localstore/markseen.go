@@ -45,10 +45,7 @@ func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (
 // a row of tableKnown. The methods contains and rebuildFilter read this table. The errors of
 // markSeen are fatal.
 func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
-	layer, added := g.filter.Add(print)
-	if added {
-		g.journal = append(append(g.journal, byte(layer)), print[:]...)
-		g.journaled++
+	if added = g.remember(print); added {
 		g.meta.Known++
 	} else if has, err := g.hasRow(exactKey(print), knownKey(print)); err != nil || has {
 		return false, err

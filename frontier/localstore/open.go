@@ -178,7 +178,7 @@ func (s *Store) create() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
+	if err := s.newFilter(); err != nil {
 		return fmt.Errorf("localstore: %w", err)
 	}
 	if s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg); err != nil {
@@ -192,6 +192,7 @@ func (s *Store) create() (err error) {
 // resume reads what an existing crawl has committed.
 func (s *Store) resume() error {
 	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
+	s.cfg.Generations = s.card.Window.Generations
 	if err := s.readMeta(); err != nil {
 		return err
 	}
@@ -255,16 +256,20 @@ func (s *Store) readMeta() error {
 
 // openFilter reads the checkpoint and replays the adds in the journal after it.
 func (s *Store) openFilter() (err error) {
-	if s.meta.Checkpoint == "" {
-		s.filter, err = membits.New(s.cfg.Filter)
-	} else {
-		s.filter, err = s.readCheckpoint(s.meta.Checkpoint)
+	newest := s.meta.Window.Newest
+	switch {
+	case newest != 0:
+		err = s.openWindow()
+	case s.meta.Checkpoint == "":
+		err = s.newFilter()
+	default:
+		s.filter, err = s.readCheckpoint(s.meta.Checkpoint, s.cfg.Filter)
 	}
 	if err != nil {
 		return err
 	}
 	lower, upper := journalKey(s.meta.Replay), []byte{tableJournal + 1}
-	return s.scanRange(s.db, lower, upper, func(key, value []byte) (bool, error) {
+	err = s.scanRange(s.db, lower, upper, func(key, value []byte) (bool, error) {
 		n, err := s.replay(value)
 		if err != nil {
 			return false, fmt.Errorf("localstore: replay journal row %d: %w", binary.BigEndian.Uint64(key[1:]), err)
@@ -272,15 +277,32 @@ func (s *Store) openFilter() (err error) {
 		s.journaled += n
 		return true, nil
 	})
+	if err == nil && newest != 0 { // it may have no keys
+		err = s.window.Restore(newest, 0, nil)
+	}
+	return err
 }
 
 // replay adds the keys of one journal row to the filter, and returns their number.
-func (s *Store) replay(row []byte) (int, error) {
+func (s *Store) replay(row []byte) (n int, err error) {
+	restore := func(layer int, prints []bloomstore.Fingerprint) error {
+		n += len(prints)
+		return s.filter.(*membits.Filter).Restore(layer, prints)
+	}
+	if s.window != nil {
+		if len(row) < journalNumber {
+			return 0, errRow
+		}
+		number := int64(binary.BigEndian.Uint64(row))
+		row, restore = row[journalNumber:], func(layer int, prints []bloomstore.Fingerprint) error {
+			n += len(prints)
+			return s.window.Restore(number, layer, prints)
+		}
+	}
 	if len(row)%journalAdd != 0 {
 		return 0, errRow
 	}
-	n := len(row) / journalAdd
-	prints := make([]bloomstore.Fingerprint, 0, n)
+	prints := make([]bloomstore.Fingerprint, 0, len(row)/journalAdd)
 	for len(row) > 0 {
 		layer := row[0]
 		prints = prints[:0]
@@ -288,7 +310,7 @@ func (s *Store) replay(row []byte) (int, error) {
 			prints = append(prints, bloomstore.Fingerprint(row[1:journalAdd]))
 			row = row[journalAdd:]
 		}
-		if err := s.filter.Restore(int(layer), prints); err != nil {
+		if err := restore(int(layer), prints); err != nil {
 			return 0, err
 		}
 	}

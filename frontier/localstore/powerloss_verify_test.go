@@ -185,7 +185,7 @@ func (o *outage) verifyFilter(known *ledger) {
 	for url := range known.urls {
 		want.Add(o.store.hasher.Fingerprint(url))
 	}
-	if string(bits(o.store.filter)) != string(bits(want)) {
+	if string(bits(o.store.filter.(*membits.Filter))) != string(bits(want)) {
 		o.t.Errorf("the filter's bits differ from those of a filter with all added URLs")
 	}
 }

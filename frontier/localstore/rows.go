@@ -213,8 +213,8 @@ type outcome struct {
 	status  int
 	round   uint32
 	seq     uint64 // of its row in tableFailed; 0 for a done item
-	// finished is the time at which an exact item was finished, in µs. It is 0 for a bulk
-	// item.
+	// finished is the time at which an item was finished, in µs. It is 0 for a bulk item whose
+	// class has no window.
 	finished int64
 }
 
@@ -308,5 +308,9 @@ func decodeLease(b []byte) (leaseRow, error) {
 }
 
 // journalAdd is the size of one key in a row of tableJournal. Such a row lists the keys added to
-// the filter: layer, fingerprint, layer, fingerprint, …
-const journalAdd = 1 + len(bloomstore.Fingerprint{})
+// the filter: layer, fingerprint, layer, fingerprint, … If the filter is a window, the number of
+// their generation is before them; journalNumber is its size.
+const (
+	journalAdd    = 1 + len(bloomstore.Fingerprint{})
+	journalNumber = 8
+)

@@ -21,7 +21,7 @@ func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error 
 		if err != nil {
 			return err
 		}
-		known = row != nil
+		known = g.inSample(row)
 	}
 	stats := &g.meta.Stats.Shadow
 	switch {
@@ -39,7 +39,7 @@ func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error 
 }
 
 func (g *group) sample(print bloomstore.Fingerprint) {
-	g.set(shadowKey(print), nil)
+	g.set(shadowKey(print), g.sampleValue(print))
 	g.sampled[print] = true
 }
 
@@ -91,7 +91,7 @@ func (s *Store) FilterLayers() []frontier.FilterLayer {
 	layers := make([]frontier.FilterLayer, len(stats.Layers))
 	for i, l := range stats.Layers {
 		layers[i] = frontier.FilterLayer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes,
-			Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+			Fill: l.Fill, FPR: l.FPR, Target: l.Target, Generation: l.Generation}
 	}
 	return layers
 }

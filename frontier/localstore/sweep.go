@@ -35,7 +35,7 @@ const (
 
 // sweeps reports whether the rows of done keys of a class are deleted.
 func (s *Store) sweeps(class frontier.Class) bool {
-	return s.cfg.Windows[class] > 0 && s.cfg.Pure(class)
+	return class != frontier.Bulk && s.cfg.Windows[class] > 0 && s.cfg.Pure(class)
 }
 
 // expiry returns when the rows of a key with this class and outcome are deleted, or never.

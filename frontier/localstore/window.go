@@ -48,11 +48,10 @@ func (c *Config) checkWindows() error {
 		switch {
 		case window < 0:
 			errs = append(errs, fmt.Errorf("localstore: the window of class %d is %v, want 0 or more", class, window))
-		case window > 0 && class == int(frontier.Bulk):
-			errs = append(errs, fmt.Errorf("localstore: bulk items have a window of %v: only the completion of exact ones is noted", window))
 		}
 	}
-	return errors.Join(errs...)
+	_, err := c.windowConfig()
+	return errors.Join(append(errs, err)...)
 }
 
 // renew queues an exact item again, in the next round, if it is finished and its window is
@@ -81,9 +80,14 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	if window == 0 || last.finished+micros(window) > g.now {
 		return false, nil
 	}
+	return true, g.renewRow(o, key, promoted && o.Class != frontier.Bulk, last)
+}
+
+// renewRow queues a finished item again, in the next round. key is the row of its key.
+func (g *group) renewRow(o *offer, key exactKeyRow, promoted bool, last outcome) error {
 	h, err := g.hostOf(o.Host)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if last.seq == 0 {
 		key.done++
@@ -96,7 +100,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 		g.meta.Stats.Promoted++
 	}
 	g.queueAgain(h, o, key, last)
-	return true, nil
+	return nil
 }
 
 // queueAgain queues a finished item in the round after its last one, which counts as added once more. The row key
@@ -105,6 +109,9 @@ func (g *group) queueAgain(h *host, o *offer, key exactKeyRow, last outcome) {
 	g.remove(outcomeKey(o.print))
 	if expires := g.expiry(key.class, &last); expires < never {
 		g.remove(expiryKey(expires, o.print))
+	}
+	if g.window != nil && g.remember(o.print) { // the filter had forgotten it
+		g.meta.Window.Repeated++
 	}
 	key.class = o.Class
 	g.writeExact(o.print, key)

@@ -46,7 +46,7 @@ func TestRoundsDoNotRepeat(t *testing.T) {
 func TestWindowsOfNothing(t *testing.T) {
 	t.Parallel()
 	_, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Windows: [maxClass + 1]time.Duration{
-		frontier.Bulk: time.Hour, frontier.Exact: -time.Hour, frontier.Sitemap: time.Hour,
+		frontier.Bulk: -time.Hour, frontier.Exact: -time.Hour, frontier.Sitemap: time.Hour,
 	}})
 	if err == nil || strings.Count(err.Error(), "window of") != 2 {
 		t.Errorf("Open = %v, want two faults of Windows", err)

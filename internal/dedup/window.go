@@ -91,7 +91,8 @@ func (w *window) advance(now time.Time) (started bool) {
 
 func (w *window) add(fp bloomstore.Fingerprint) bool {
 	if w.filters != nil {
-		return w.filters.Add(fp)
+		_, added := w.filters.Add(fp)
+		return added
 	}
 	newest := len(w.generations) - 1
 	for _, g := range w.generations[:newest] {

@@ -154,6 +154,7 @@ func TestParseWindows(t *testing.T) {
 		"sitemap-files=36500d":     {frontier.Sitemap: 36500 * 24 * time.Hour},
 		"seeds=0,depth<=1=0s":      {},
 		"seeds=1h30m , depth<=1=0": {frontier.Exact: 90 * time.Minute},
+		"bulk=30d,seeds=1h":        {frontier.Bulk: 30 * 24 * time.Hour, frontier.Exact: time.Hour},
 	} {
 		if got, err := exact.ParseWindows(text, rules); err != nil || got != want {
 			t.Errorf("ParseWindows(%q) = %v, %v; want %v", text, got, err, want)
@@ -161,8 +162,8 @@ func TestParseWindows(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"seeds":              "want a class and how long",
-		"pages=1h":           `no class has the name "pages"; want one of seeds, sitemap-files, depth<=1`,
-		"bulk=1h":            "no class",
+		"pages=1h":           `no class has the name "pages"; want one of seeds, sitemap-files, depth<=1, re=a{1,2}, bulk`,
+		"bulk=1h,bulk=2h":    "has a window already",
 		"seeds=":             "neither 0 nor a duration",
 		"seeds=1":            "neither 0 nor a duration",
 		"seeds=-1h":          "neither 0 nor a duration",

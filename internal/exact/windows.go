@@ -14,11 +14,12 @@ import (
 const Classes = 16
 
 // Windows has, for each class, the time for which a finished key counts as seen; 0 means
-// for ever. After that time the key is new again, in another round.
+// for ever. After that time the key is new again, in another round. Bulk keys can count as seen
+// somewhat longer: see localstore.Config.
 type Windows [Classes]time.Duration
 
-// ParseWindows parses windows such as "seeds=24h,depth<=1=7d": names of classes of rules,
-// each with a duration as in time.ParseDuration or in days. A duration is at least one
+// ParseWindows parses windows such as "seeds=24h,depth<=1=7d,bulk=30d": names of classes of rules, or
+// bulk for all other URLs, each with a duration as in time.ParseDuration or in days. A duration is at least one
 // second; 0 means for ever. The error names all faults.
 func ParseWindows(text string, rules *Rules) (Windows, error) {
 	var windows Windows
@@ -34,8 +35,8 @@ func ParseWindows(text string, rules *Rules) (Windows, error) {
 			continue
 		}
 		class, ok := rules.ClassOf(part[:at])
-		if !ok {
-			fault("no class has the name %q; want one of %s", part[:at], strings.Join(rules.names(), ", "))
+		if !ok && part[:at] != bulk {
+			fault("no class has the name %q; want one of %s", part[:at], strings.Join(append(rules.names(), bulk), ", "))
 			continue
 		}
 		window, err := parseWindow(part[at+1:])

@@ -246,7 +246,9 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	} else if l.rows.set != nil {
 		where.Trail = rows{ctx: ctx, set: l.rows.set}.Trail
 	}
-	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter might have grown meanwhile
+	layers := l.Store.FilterLayers() // the filter might have grown, or dropped a generation, meanwhile
+	where.Layers = where.Layers[:min(len(layers), len(at.Claims))]
+	for i, layer := range layers[:len(where.Layers)] {
 		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
 	}
 	return where, nil

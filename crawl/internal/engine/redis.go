@@ -83,6 +83,9 @@ func (h *Server) RunDirs() ([]string, error) { return FindJournals([]string{h.Ho
 
 // Open implements Place.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
+	if window := c.Windows[frontier.Bulk]; window > 0 {
+		return nil, fmt.Errorf("the window bulk=%v is not possible in Redis: the filter there does not forget; want a crawl in a directory", window)
+	}
 	config := h.config()
 	config.Policy, config.LeaseTTL, config.SeenCache, config.Logger = c.Policy, c.LeaseTTL, redisstore.DefaultSeenCache, c.Logger
 	state := newRebuildState(c)

@@ -64,9 +64,11 @@ type Located struct {
 	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
-	Row   *bool   // whether a row proves that the URL was added; otherwise only the filter may claim it
-	Queue *Queue  // the position of the URL among the URLs of its host
-	More  []Check // checks of the store, which come after Sources.Rules
+	// Forgets reports that bulk URLs have a window.
+	Forgets bool
+	Row     *bool   // whether a row proves that the URL was added; otherwise only the filter may claim it
+	Queue   *Queue  // the position of the URL among the URLs of its host
+	More    []Check // checks of the store, which come after Sources.Rules
 	// Robots returns the state of the robots.txt of the URL's origin, or nil if it is
 	// not known.
 	Robots func() (*robots.State, error)

@@ -34,7 +34,11 @@ func (q *query) verdict() Verdict {
 	case frontier.Leased:
 		return Verdict{Answer: string(frontier.Leased), Words: "a worker has it now"}
 	case frontier.Done:
-		return Verdict{Answer: string(frontier.Done), Words: q.endWords()}
+		words := q.endWords()
+		if r := q.out.Record; q.at.Forgets && !q.out.Filter.Known && r != nil && r.Class == "" {
+			words += "; its window is over: it is queued again when it is found"
+		}
+		return Verdict{Answer: string(frontier.Done), Words: words}
 	case frontier.Failed:
 		return Verdict{Answer: string(frontier.Failed), Words: q.endWords() + "; `crawler retry` offers it again"}
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"slices"
+	"strings"
 )
 
 // checkExact checks the flags that concern Postgres. It returns an error for each flag that
@@ -18,7 +20,10 @@ func (o *options) checkExact() (errs []error) {
 	if o.settings.CDC && o.settings.Sink != "postgres" {
 		errs = append(errs, errors.New("--cdc needs --sink postgres: it captures the rows of records"))
 	}
-	if len(o.settings.Windows) > 0 && o.redis != "" && o.postgres == "" {
+	bulk := slices.ContainsFunc(o.settings.Windows, func(window string) bool { return strings.HasPrefix(window, "bulk=") })
+	if bulk && o.redis != "" {
+		errs = append(errs, errors.New("--window bulk=TIME is not possible with --redis: the filter in Redis does not forget; want --dir, or windows of exact classes with --postgres"))
+	} else if len(o.settings.Windows) > 0 && o.redis != "" && o.postgres == "" {
 		errs = append(errs, errors.New("--window with --redis needs --postgres: Redis does not note when a URL was finished"))
 	}
 	return errs

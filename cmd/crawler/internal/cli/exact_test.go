@@ -19,7 +19,10 @@ func TestExactFlagFaults(t *testing.T) {
 	}{
 		{[]string{"--exact", "seeds,everything"}, `exact rule "everything": want one of seeds,`},
 		{[]string{"--exact", "depth<=x"}, `"x" is no depth`},
-		{[]string{"--exact", "a: seeds", "--window", "b=1h"}, `no class has the name "b"; want one of a, sitemap-files`},
+		{[]string{"--exact", "a: seeds", "--window", "b=1h"}, `no class has the name "b"; want one of a, sitemap-files, bulk`},
+		{[]string{"--window", "bulk=1s"}, "Span is 1s, want 6s or more for 6 generations"},
+		{[]string{"--window", "bulk=1d", "--growth=off"}, "want --growth on"},
+		{[]string{"--window", "bulk=1d", "--fpr", "1e-10"}, "FPR is 1e-10, want one from 1e-09"},
 		{[]string{"--window", "seeds=soon"}, `"soon" is neither 0 nor a duration`},
 		{[]string{"--window", "seeds"}, "want a class and how long"},
 	} {
