@@ -15,18 +15,25 @@ import (
 )
 
 // TestRevisitCost measures the processor time of the program for a first visit, and for a later one that is answered with
-// 304: pages of 14 KB with 40 links and a tag, on 100 hosts. It includes the start of the program in the first visits.
+// 304: pages of 14 and 66 KB with 40 links and a tag, on 100 hosts. It includes the start of the program in the first visits.
 func TestRevisitCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes minutes")
 	}
+	for _, size := range []int{14 << 10, 66 << 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { revisitCost(t, size) })
+	}
+}
+
+func revisitCost(t *testing.T, size int) {
 	bin := os.Getenv("CRAWLER_BIN")
 	if bin == "" {
 		t.Skip("CRAWLER_BIN names no program")
 	}
 	const hosts, pagesOfHost, all = 100, 200, 100 * 200
 	var first, again atomic.Int64
-	text := strings.Repeat("words of a page that are long enough for a paragraph. ", 200)
+	const words = "words of a page that are long enough for a paragraph. "
+	text := strings.Repeat(words, (size-2000)/len(words))
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tag := `"` + r.Host + r.URL.Path + `"`
 		w.Header().Set("ETag", tag)
