@@ -110,9 +110,19 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host, productToke
 		return nil, err
 	}
 	at.Forgets = stats.Filter.Window != nil
-	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, ses.hostLimit(&at)
+	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, append(ses.hostLimit(&at), ses.dropRules(url.String(), host, &at)...)
 	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), productToken, now) }
 	return &at.Located, nil
+}
+
+// dropRules returns the check of the rules of crawler block and crawler drop, if one of them selects a URL.
+func (ses *session) dropRules(url, host string, at *engine.URLState) []explain.Check {
+	offer := frontier.Offer{URL: url, Host: host, Depth: at.Item.Depth, Class: at.Item.Class}
+	rule, reason := ses.plan.policy.Load().Refusal(&offer, ses.engine.Hasher().Fingerprint(url), ses.plan.exact.Name)
+	if rule == "" {
+		return nil
+	}
+	return []explain.Check{{Rule: explain.DropRules, Answer: follow.Refuses, Reason: reason, Words: "the policy " + rule}}
 }
 
 // hostLimit returns the check of --max-per-host. The frontier applies this limit after it

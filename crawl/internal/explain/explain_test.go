@@ -181,6 +181,13 @@ var explanations = []struct {
 	{"refused: by a rule that Rules does not know", page, func(c *crawl, _ *Sources) {
 		c.More = []Check{{Rule: "max per host", Answer: follow.Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}
 	}},
+	{"refused: blocked", page, func(c *crawl, _ *Sources) { c.More = blocked }},
+	{"done: blocked", page, func(c *crawl, _ *Sources) {
+		c.InFilter, c.State, c.Outcome, c.Status.Status, c.More = true, frontier.Done, frontier.OK, 200, blocked
+	}},
+	{"failed: blocked", page, func(c *crawl, _ *Sources) {
+		c.InFilter, c.State, c.Outcome, c.More = true, frontier.Failed, frontier.Network, blocked
+	}},
 	{"seen: a false positive", page, func(c *crawl, _ *Sources) {
 		c.InFilter = true
 		c.Layers = []Layer{{false, 0.5, 9e-7}, {true, 0.25, 1e-7}}
@@ -459,3 +466,6 @@ func TestSourcesFail(t *testing.T) {
 		}
 	}
 }
+
+// blocked is what the policy says of a blocked URL.
+var blocked = []Check{{Rule: DropRules, Answer: follow.Refuses, Reason: frontier.ReasonBlockRule, Words: "the policy blocks it: host=h.example"}}

@@ -15,6 +15,9 @@ import (
 // HostLimit is the name of the check of --max-per-host, which the store makes: see Located.More.
 const HostLimit = "host limit"
 
+// DropRules is the name of the check of crawler block and crawler drop: see Located.More.
+const DropRules = "drop"
+
 // askRules checks the URL against the rules for links, as if a page linked to the URL.
 func (q *query) askRules(ctx context.Context) error {
 	link := follow.Link{URL: q.url, Depth: follow.Unknown, Hops: follow.Unknown}

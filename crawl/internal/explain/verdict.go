@@ -38,8 +38,11 @@ func (q *query) verdict() Verdict {
 		if r := q.out.Record; q.at.Forgets && !q.out.Filter.Known && r != nil && r.Class == "" {
 			words += "; its window is over: it is queued again when it is found"
 		}
-		return Verdict{Answer: string(frontier.Done), Words: words}
+		return Verdict{Answer: string(frontier.Done), Words: words + q.blockedWords()}
 	case frontier.Failed:
+		if words := q.blockedWords(); words != "" {
+			return Verdict{Answer: string(frontier.Failed), Words: q.endWords() + words}
+		}
 		return Verdict{Answer: string(frontier.Failed), Words: q.endWords() + "; `crawler retry` offers it again"}
 	}
 	var ifs []string
@@ -59,6 +62,16 @@ func (q *query) verdict() Verdict {
 		words = strings.Join(ifs, ", ") + "; " + words
 	}
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
+}
+
+// blockedWords says that the URL is blocked, or returns "".
+func (q *query) blockedWords() string {
+	for _, c := range q.out.Rules {
+		if c.Reason == frontier.ReasonBlockRule {
+			return "; it is blocked now: it is not requested again, and its records are hidden"
+		}
+	}
+	return ""
 }
 
 // seenWords explains why the filter claims to know a URL that was never queued.
