@@ -20,7 +20,8 @@ type HostQuery struct {
 	Sort    string // one of report.HostSorts; empty means "queued"
 	Most    int    // hosts to return; 0 means 20, and the maximum is MaxHosts
 	// Sample limits the work to about so many hosts: those that are leased or due first, and those with the most pages,
-	// errors and waits as far as this process counts them. report.Hosts.Sampled says if there are more. 0 means all hosts.
+	// errors and waits as far as this process counts them. If the store is busy, they are the hosts that were read in about a
+	// second. report.Hosts.Sampled says if there are more. 0 means all hosts.
 	Sample int
 }
 
@@ -45,7 +46,7 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 	if most == 0 {
 		most = 20
 	}
-	view := ses.newHostViews()
+	view, begun := ses.newHostViews(), time.Now()
 	err = ses.eachHost(ctx, query, &all, func(state frontier.HostState) bool {
 		host := view.of(&state)
 		if query.Trouble && !host.Trouble() {
@@ -72,12 +73,18 @@ func (ses *session) hosts(ctx context.Context, query HostQuery) (all report.Host
 	report.SortHosts(all.Hosts, query.Sort)
 	all.Hosts = all.Hosts[:min(most, len(all.Hosts))]
 	for i := range all.Hosts {
+		if query.Sample > 0 && time.Since(begun) > 2*sampleTime {
+			break
+		}
 		if err := ses.addOldest(ctx, &all.Hosts[i]); err != nil {
 			return all, err
 		}
 	}
 	return all, ses.addVisits(all.Hosts)
 }
+
+// sampleTime is about how long a sample of hosts is read.
+const sampleTime = time.Second
 
 // eachHost calls the function visit for the hosts of a query. If it leaves out hosts, it sets all.Sampled.
 func (ses *session) eachHost(ctx context.Context, query HostQuery, all *report.Hosts, visit func(frontier.HostState) bool) error {
@@ -89,17 +96,17 @@ func (ses *session) eachHost(ctx context.Context, query HostQuery, all *report.H
 	if err != nil {
 		return err
 	}
-	seen, names, waiting := make(map[string]bool), ses.countedHosts(), uint64(0)
+	seen, names, waiting, begun := make(map[string]bool), ses.countedHosts(), uint64(0), time.Now()
 	once := func(state frontier.HostState) bool {
 		if seen[state.Host] {
 			return true
 		}
 		seen[state.Host] = true
 		waiting += min(state.Queued+state.Leased, 1)
-		return visit(state)
+		return visit(state) && time.Since(begun) < sampleTime
 	}
 	err = ses.engine.Hosts(ctx, frontier.HostQuery{First: query.Sample, Oldest: one.Oldest}, once)
-	for i := 0; i < len(names) && err == nil; i++ {
+	for i := 0; i < len(names) && err == nil && time.Since(begun) < sampleTime; i++ {
 		if one.Host = names[i]; !seen[one.Host] {
 			err = ses.engine.Hosts(ctx, one, once)
 		}
