@@ -35,6 +35,7 @@ type Blocked struct {
 	Rules   []string `json:"rules,omitempty"` // those that select the URLs now, or with Undo those that were removed
 	Waiting uint64   `json:"waiting"`         // waiting URLs that were dropped, or would be
 	Hidden  uint64   `json:"hidden"`          // records that the rules select
+	Letters uint64   `json:"letters"`         // dead letters of relays that were removed, or would be
 	Erased  record.Erased
 	// Left says, in words, what of the blocked URLs the call could not reach.
 	Left []string `json:"left,omitempty"`
@@ -51,8 +52,8 @@ type blockRules struct {
 }
 
 // Block blocks URLs: they are never requested again, links to them are refused, those that wait are dropped, and their
-// records are hidden from all that reads the records or the events of the crawl. Relays send an event of the type
-// events.PageWithdrawn for each hidden record. The rules are in a new version of the policy. A call that was interrupted
+// records are hidden from all that reads the records or the events of the crawl. Their dead letters are removed. Relays
+// send an event of the type events.PageWithdrawn for each hidden record. The rules are in a new version of the policy. A call that was interrupted
 // can be repeated, and goes on. With an error, the result says what was done until then.
 func (h *Handle) Block(ctx context.Context, b Block) (r Blocked, err error) {
 	made, err := ask(ctx, h, verbBlock, b)
@@ -86,6 +87,12 @@ func (h *Handle) Block(ctx context.Context, b Block) (r Blocked, err error) {
 	if err != nil {
 		r.Left = append(r.Left, fmt.Sprintf("the records could not be counted here: %v", err))
 	}
+	if r.Letters, err = h.discardLetters(ctx, b.Dry, &blocks); ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	if err != nil {
+		r.Left = append(r.Left, fmt.Sprintf("dead letters of relays are hidden, but stay: %v", err))
+	}
 	if b.Erase && !made.Rows {
 		if r.Erased, err = h.erase(ctx, b.Dry, &blocks); err != nil {
 			return r, err
@@ -93,6 +100,21 @@ func (h *Handle) Block(ctx context.Context, b Block) (r Blocked, err error) {
 	}
 	r.Left = append(r.Left, made.left(&r, &b, h.location.Redis != nil)...)
 	return r, nil
+}
+
+// discardLetters removes the dead letters of blocked URLs.
+func (h *Handle) discardLetters(ctx context.Context, dry bool, blocks *policy.Blocks) (sum uint64, err error) {
+	boxes, err := h.Outboxes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	list, err := boxes.List(ctx)
+	for i := 0; i < len(list) && err == nil; i++ {
+		var n uint64
+		n, err = list[i].DiscardBlocked(ctx, blocks, dry)
+		sum += n
+	}
+	return sum, errors.Join(err, boxes.Close())
 }
 
 // erase erases records in the directories of the crawl on this machine.

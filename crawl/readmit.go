@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
@@ -39,7 +40,8 @@ type readmitQuestion struct {
 
 // Readmit lets URLs in again: if one of them is found or submitted later, it is queued for another round, once. Of the
 // URLs, those that wait are dropped first, with a record and without a request. No other URL is let in. Readmit queues
-// nothing itself. A call that was interrupted can be repeated. If no process runs the crawl, this process is its worker
+// nothing itself. It refuses URLs that crawler block or crawler drop selects, before it changes anything; those that a Rule
+// selects are left out. A call that was interrupted can be repeated. If no process runs the crawl, this process is its worker
 // meanwhile. Readmit returns ErrNoReadmit for a crawl in Redis. With an error, it also returns the counts until then.
 func (h *Handle) Readmit(ctx context.Context, of Readmit) (sum Readmission, err error) {
 	if h.location.Redis != nil {
@@ -107,14 +109,19 @@ func (h *Handle) Readmit(ctx context.Context, of Readmit) (sum Readmission, err 
 
 // readmit implements a step of Handle.Readmit.
 func (ses *session) readmit(ctx context.Context, q readmitQuestion) (sum Readmission, err error) {
-	offers, named := q.Offers, make(map[string]bool)
+	offers := slices.DeleteFunc(q.Offers, func(o frontier.Offer) bool { return ses.refusesReadmitted(&o) != nil })
+	named := make(map[string]bool)
 	for _, raw := range q.URLs {
 		url, err := ses.plan.canon.Parse(raw)
 		if err != nil {
 			return sum, fmt.Errorf("%w: %q: %w", ErrRefused, raw, err)
 		}
 		if !named[url.String()] {
-			offers = append(offers, frontier.Offer{URL: url.String(), Host: ses.plan.canon.HostKey(url)})
+			offer := frontier.Offer{URL: url.String(), Host: ses.plan.canon.HostKey(url)}
+			if err := ses.refusesReadmitted(&offer); err != nil {
+				return sum, err
+			}
+			offers = append(offers, offer)
 		}
 		named[url.String()] = true
 	}
@@ -134,6 +141,19 @@ func (ses *session) readmit(ctx context.Context, q readmitQuestion) (sum Readmis
 		}
 	}
 	return sum, err
+}
+
+// refusesReadmitted returns an error if the policy refuses links to a URL, so that it would not be queued.
+func (ses *session) refusesReadmitted(offer *frontier.Offer) error {
+	rule, reason := ses.plan.policy.Load().Refusal(offer, ses.engine.Hasher().Fingerprint(offer.URL), ses.plan.exact.Name)
+	if rule == "" {
+		return nil
+	}
+	end := "'crawler block --undo' ends the block"
+	if reason != frontier.ReasonBlockRule {
+		end = "'crawler set drop-=RULE' ends it"
+	}
+	return fmt.Errorf("%w: %q: the policy %s; %s", ErrRefused, offer.URL, rule, end)
 }
 
 // dropReadmitted drops the waiting items of a Readmit, or only counts them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,10 +86,69 @@ type guarded struct {
 	blocks policy.Blocks
 }
 
-// guard returns box without the events of blocked URLs.
+// guard returns box without the events and the dead letters of blocked URLs.
 func guard(box Outbox, newest func(ctx context.Context) (*Version, error)) Outbox {
-	box.Outbox = &guarded{Outbox: box.Outbox, newest: newest}
+	g := &guarded{Outbox: box.Outbox, newest: newest}
+	box.Outbox, box.Progress = g, letters{box.Progress, g.rules}
 	return box
+}
+
+// letters is a Progress that hides the dead letters of blocked URLs, so that they are not sent again.
+type letters struct {
+	events.Progress
+	rules func(ctx context.Context) (policy.Blocks, error)
+}
+
+// Dead implements events.Progress.
+func (p letters) Dead(ctx context.Context, name string) ([]events.DeadLetter, error) {
+	blocks, err := p.rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Progress.Dead(ctx, name)
+	return slices.DeleteFunc(all, func(l events.DeadLetter) bool { return hides(&blocks, &l.Event) }), err
+}
+
+// Resend implements events.Progress.
+func (p letters) Resend(ctx context.Context, name string, ids ...string) (int, error) {
+	all, err := p.Dead(ctx, name)
+	var marked []string
+	for i := range all {
+		if id := all[i].Event.ID; len(ids) == 0 || slices.Contains(ids, id) {
+			marked = append(marked, id)
+		}
+	}
+	if err != nil || len(marked) == 0 {
+		return 0, err
+	}
+	return p.Progress.Resend(ctx, name, marked...)
+}
+
+// hides reports whether the event of a page is one of a blocked URL. An event that says that a page is withdrawn is none.
+func hides(blocks *policy.Blocks, e *events.Event) bool {
+	return e.Type != events.PageWithdrawn && since(blocks, e) > 0
+}
+
+// DiscardBlocked removes the dead letters of blocked URLs, of all relays, and returns their number. With dry it only counts.
+func (o *Outbox) DiscardBlocked(ctx context.Context, blocks *policy.Blocks, dry bool) (n uint64, err error) {
+	stored := o.Progress.(letters).Progress
+	names, err := stored.Names(ctx)
+	for i := 0; i < len(names) && err == nil; i++ {
+		var all []events.DeadLetter
+		if all, err = stored.Dead(ctx, names[i]); err != nil {
+			break
+		}
+		var ids []string
+		for i := range all {
+			if hides(blocks, &all[i].Event) {
+				ids = append(ids, all[i].Event.ID)
+			}
+		}
+		if n += uint64(len(ids)); len(ids) > 0 && !dry {
+			_, err = stored.Discard(ctx, names[i], ids...)
+		}
+	}
+	return n, err
 }
 
 // rules returns the present rules.

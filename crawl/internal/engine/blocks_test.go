@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
 	"github.com/bloomfrontier/crawler/events/files"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -132,3 +133,66 @@ func TestGuarded(t *testing.T) {
 		})
 	}
 }
+
+// TestLettersOfBlocked: dead letters of blocked URLs are not found, marked or sent again, also one that a running relay
+// adds after the block. An event that says that the page is withdrawn is sent.
+func TestLettersOfBlocked(t *testing.T) {
+	version := &Version{}
+	stored := new(eventstest.Progress)
+	box := guard(Outbox{Progress: stored}, func(context.Context) (*Version, error) { return version, nil })
+	var letters []events.DeadLetter
+	for n := range 3 {
+		letters = append(letters, events.DeadLetter{Event: eventstest.Event(n, 1), Reason: "no"})
+	}
+	gone := letters[1].Event.Withdrawn()
+	letters = append(letters, events.DeadLetter{Event: gone, Reason: "no"})
+	blocked := letters[1].Event
+	text, _ := json.Marshal([]string{"since=1 url=" + blocked.Subject})
+	version = &Version{Number: 1, Values: frontier.Settings{blockSetting: string(text)}}
+	hold, err := box.Acquire(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Save(t.Context(), "c", letters); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := box.Dead(t.Context(), "r"); err != nil || len(all) != 3 {
+		t.Errorf("%d letters are found, %v, want 3", len(all), err)
+	}
+	for _, one := range []struct {
+		ids    []string
+		marked int
+	}{{nil, 3}, {[]string{blocked.ID}, 0}, {[]string{blocked.ID, gone.ID}, 1}} {
+		if n, err := box.Resend(t.Context(), "r", one.ids...); n != one.marked || err != nil {
+			t.Errorf("%q: %d letters are marked, %v, want %d", one.ids, n, err, one.marked)
+		}
+	}
+	if done, err := events.Retry(t.Context(), box, sender(func(e *events.Event) {
+		if e.ID == blocked.ID {
+			t.Errorf("%s is sent", e.ID)
+		}
+	}), "r", blocked.ID, letters[0].Event.ID); err != nil || done.Accepted != 1 {
+		t.Errorf("%+v, %v, want one letter accepted", done, err)
+	}
+	blocks, _ := version.Blocks()
+	for _, dry := range []bool{true, false} {
+		if n, err := box.DiscardBlocked(t.Context(), &blocks, dry); n != 1 || err != nil {
+			t.Errorf("dry %t: %d are discarded, %v, want 1", dry, n, err)
+		}
+	}
+	if saved, _, _ := stored.Load(t.Context(), "r"); saved.Dead != 2 {
+		t.Errorf("%d letters are stored, want 2", saved.Dead)
+	}
+}
+
+// sender is a sink that accepts all events.
+type sender func(e *events.Event)
+
+func (s sender) Send(_ context.Context, all []events.Event) []error {
+	for i := range all {
+		s(&all[i])
+	}
+	return make([]error, len(all))
+}
+
+func (sender) Close() error { return nil }

@@ -88,6 +88,9 @@ func printBlocked(s streams, c *attached, b *crawl.Block, r *crawl.Blocked) {
 		}
 		fmt.Fprintf(&out, "%s that %s %s\n", human.Plural(r.Waiting, "URL"), map[bool]string{true: "waits", false: "wait"}[r.Waiting == 1], did("dropped"))
 		fmt.Fprintf(&out, "%s %s\n", human.Plural(r.Hidden, "record"), did("hidden"))
+		if r.Letters > 0 {
+			fmt.Fprintf(&out, "%s of relays %s\n", human.Plural(r.Letters, "dead letter"), did("removed"))
+		}
 		if b.Erase {
 			fmt.Fprintf(&out, "%s of closed files %s\n", human.Plural(r.Erased.Closed, "line"), did("erased"))
 		}
