@@ -47,6 +47,11 @@ type page struct {
 	Redirect  string    `json:"redirect_to"`
 }
 
+// sameAs gives p, which says that the page is not modified, what an earlier record of the page says.
+func (p *page) sameAs(earlier *page) {
+	p.Status, p.Outcome, p.Title, p.Canonical, p.Redirect = earlier.Status, earlier.Outcome, earlier.Title, earlier.Canonical, earlier.Redirect
+}
+
 // Between calls the function read with the changes from one crawl to another, sorted by URL. The
 // arguments before and after are the records of the crawls; of each URL, the one with the highest round
 // counts. A URL is new if only the second crawl has a record of it, and gone if only the first one has.
@@ -176,7 +181,7 @@ func sorted(pages iter.Seq2[page, error], temp string, read func(iter.Seq2[Chang
 	}
 	schema := table.SchemaOf[page]()
 	var keys []table.SortKey
-	for _, name := range []string{"url", "round", "fetched_at"} {
+	for _, name := range []string{"url", "later", "round", "fetched_at"} {
 		key, err := schema.SortKey(name)
 		if err != nil {
 			return err
@@ -200,6 +205,9 @@ func sorted(pages iter.Seq2[page, error], temp string, read func(iter.Seq2[Chang
 						return
 					}
 					versions = versions[:0]
+				}
+				if n := len(versions); n > 0 && p.Outcome == string(frontier.NotModified) {
+					p.sameAs(&versions[n-1])
 				}
 				versions = append(versions, p)
 			}
