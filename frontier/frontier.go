@@ -189,7 +189,7 @@ type LeaseRequest struct {
 	// several workers share, nothing is leased once the crawl has MaxPages pages, apart from checks: see
 	// Store.LimitReached.
 	//
-	// If the store's policy has a Recrawl, which a crawl in Redis cannot have, only items of round 0 count, and only they
+	// If the store's policy has a Recrawl, only items of round 0 count, and only they
 	// are limited. Once the limit is reached, those that wait are delayed until the policy changes, and Grant.Limited
 	// is false: the crawl goes on.
 	MaxPages uint64
@@ -272,8 +272,11 @@ type Completion struct {
 	Status      int     // HTTP status; 0 for none
 	// Cause is why an attempt failed, or why an item has failed without one, as a word of a short list. Stats.Causes
 	// counts it. It is empty with GiveBack and for an item that is Done.
-	Cause   string
-	Page    bool          // with Finish: the answer counts towards MaxPages
+	Cause string
+	Page  bool // with Finish: the answer counts towards MaxPages
+	// Known says that the page is remembered, so that it is visited again however the item ends. A store in Redis then
+	// keeps no failed item, and counts it as done.
+	Known   bool
 	RetryIn time.Duration // with Retry
 	Links   []Offer       // outlinks that the rules of the worker accepted
 	Refused []Refusal     // counts of the outlinks that the rules refused

@@ -26,6 +26,9 @@ const (
 	// NotModified is Done: 304, to a request that asked whether the page has changed since its last visit.
 	NotModified Outcome = "not_modified"
 
+	// Stale is Done: the page was visited in this round already, so it was not requested, and there is no record.
+	Stale Outcome = "stale"
+
 	ServerError Outcome = "server_error" // 5xx, or 304 without a reason, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
@@ -64,6 +67,7 @@ var Outcomes = [...]struct {
 	{Dropped, "v", Failed, false},
 	{RefusedUse, "f", Done, false},
 	{NotModified, "m", Done, false},
+	{Stale, "z", Done, false},
 }
 
 // State returns Done or Failed, or Unknown if o is not one of the Outcomes. No other code decides

@@ -210,7 +210,7 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 func (s *Store) newAsk(it *frontier.Offer, decision exact.Decision) ask {
 	a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host)}
 	a.part = s.partitionAt(it.Host, a.host)
-	a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
+	a.exact, a.sampled = it.Class != frontier.Bulk || decision.Kind == exact.Again, a.print.Sampled()
 	a.item, a.delay, a.decision = it.Item(a.print), it.Delay, decision.Kind
 	a.item.Added = s.moment()
 	a.item.Round, a.later = decision.Round, decision.Later

@@ -192,9 +192,10 @@ func (c *completing) show(ctx context.Context) error {
 	return nil
 }
 
-// isExact reports whether the exact set stores the item of a completion.
+// isExact reports whether the exact set stores the item of a completion: it is exact, or perhaps a later visit of a page.
+// Of such a page, the set stores the round that was reached.
 func (c *completing) isExact(t todo) bool {
-	return c.cfg.Exact != nil && t.item.item.Class != frontier.Bulk
+	return c.cfg.Exact != nil && (t.item.item.Class != frontier.Bulk || t.item.item.Round > 0)
 }
 
 // decide asks the exact set about the links that were not offered yet, unless it has decided about them before. It returns
@@ -477,13 +478,13 @@ func (c *completing) args() []any {
 	for _, t := range c.todo {
 		what, argument, leaves := "back", any(""), any("")
 		switch it := &t.item.item; {
-		case t.Disposition == frontier.Hold && policy.Paused(it.Host, it.URL):
+		case t.Disposition == frontier.Hold && (policy.Paused(it.Host, it.URL) || t.isFirst() && c.full(policy)):
 			what = "hold"
 		case t.Disposition == frontier.Last, t.Disposition == frontier.Hold:
 			what = "last"
 		case t.Disposition == frontier.Retry:
 			what, argument = "retry", millis(t.RetryIn)
-		case t.Disposition == frontier.Finish && t.Outcome.State() == frontier.Failed:
+		case t.Disposition == frontier.Finish && t.Outcome.State() == frontier.Failed && !t.Known:
 			what, argument = "failed", appendFailed(nil, t.Outcome, t.Status)
 		case t.Disposition == frontier.Finish:
 			what = "done"
@@ -492,6 +493,9 @@ func (c *completing) args() []any {
 			leaves = c.exactPrint(&t.item.item)
 		}
 		sum := t.counts()
+		if t.Disposition == frontier.Finish && t.Page && !t.isFirst() && policy.Recrawl.On() {
+			sum.add(fieldPagesAgain, 1)
+		}
 		args = sum.appendTo(append(args, t.item.number, what, argument, leaves, len(sum)))
 	}
 	return args
@@ -525,6 +529,8 @@ func (t *todo) counts() counts {
 	}
 	return sum
 }
+
+func (t *todo) isFirst() bool { return t.item.item.Round == 0 }
 
 func oneIf(on bool) string {
 	if on {

@@ -23,7 +23,7 @@ func (s *Store) answer(it *frontier.Offer, decision exact.Decision) (v frontier.
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
-	decided, wanted := decision.Kind != exact.Undecided, s.cfg.Exact != nil && it.Class != frontier.Bulk
+	decided, wanted := decision.Kind != exact.Undecided, s.cfg.Exact != nil && (it.Class != frontier.Bulk || decision.Kind == exact.Again)
 	switch {
 	case decided != wanted:
 		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of an exact set", it.URL, it.Class, decision.Kind)
@@ -67,9 +67,9 @@ func decisionAt(decided []exact.Decision, i int) exact.Decision {
 
 // exactPrint returns the fingerprint of an exact item if there is an exact set, otherwise "".
 // With an exact set, partition.exact contains the fingerprint while the item is queued or
-// leased.
+// leased. That of a bulk item is there if Recheck has queued it.
 func (s *Store) exactPrint(it *frontier.Item) any {
-	if s.cfg.Exact == nil || it.Class == frontier.Bulk {
+	if s.cfg.Exact == nil || it.Class == frontier.Bulk && it.Round == 0 {
 		return ""
 	}
 	return it.Fingerprint[:]

@@ -25,7 +25,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		if err := s.lookAgain(ctx, h.part); err != nil {
 			return frontier.Extension{}, err
 		}
-		if !halted && !frontier.IsCheck(h.host) {
+		if !halted && !frontier.IsCheck(h.host) && !s.cfg.Policy().Recrawl.On() {
 			if halted, err = s.LimitReached(ctx, topUp.MaxPages); err != nil {
 				return frontier.Extension{}, err
 			}

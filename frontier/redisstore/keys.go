@@ -34,7 +34,7 @@ type partition struct {
 	due         string // sorted set, host by due time: hosts that have ready items and are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
-	exact       string // set of fingerprints of exact items; with Config.Exact, it has only queued and leased items
+	exact       string // set of fingerprints of exact items; with Config.Exact, only of those that are queued or leased, and of pages that wait for a later visit
 	shadow      string // set of the fingerprints of sampled items, with which the filter's errors are measured
 	failedHosts string // set of hosts that have failed items
 	lost        string // hash, fingerprints of lost items by the number of the worker that had added them: see ledger
@@ -72,6 +72,7 @@ const (
 	fieldChecksLeased    = "check:leased" // part of leased
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
+	fieldPagesAgain      = "pages_again"
 	fieldBytes           = "bytes"
 	fieldRecords         = "records"
 	fieldOutcome         = "o:"   // followed by an outcome

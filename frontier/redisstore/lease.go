@@ -172,7 +172,7 @@ func (l *loan) lend(ctx context.Context) error {
 		return l.lendThese(ctx)
 	case l.grant.Paused: // only repeats are granted
 		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0)
-	case l.request.MaxPages > 0:
+	case l.request.MaxPages > 0 && !l.cfg.Policy().Recrawl.On():
 		if reached, err := l.LimitReached(ctx, l.request.MaxPages); err != nil {
 			return err
 		} else if reached {

@@ -10,12 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/policy"
 )
 
 // totals are counters summed over the partitions. The counters of one partition are of one
 // moment.
 type totals struct {
-	queued, leased, pages uint64
+	queued, leased, pages uint64          // pages without fieldPagesAgain
 	checks                frontier.Checks // without Added
 	ended                 uint64          // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
@@ -39,7 +40,7 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now(), completed: s.completed.Load()}
 	replies, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.SliceCmd {
-		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldChecksQueued, fieldChecksLeased)
+		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldChecksQueued, fieldChecksLeased, fieldPagesAgain)
 	})
 	if err != nil {
 		return totals{}, s.classify(ctx, err)
@@ -48,13 +49,13 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		if at(reply.Val(), 0) == nil {
 			return totals{}, s.errGone(s.parts[p])
 		}
-		var n [8]uint64
+		var n [9]uint64
 		for i, value := range reply.Val()[1:] {
 			n[i], _ = strconv.ParseUint(text(value), 10, 64)
 		}
 		sum.queued += n[0]
 		sum.leased += n[1]
-		sum.pages += n[2]
+		sum.pages += n[2] - n[8]
 		sum.ended += n[3] + n[4] + n[5]
 		sum.checks.Queued += n[6]
 		sum.checks.Leased += n[7]
@@ -84,6 +85,9 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 // a lease that is granted again may have no items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
+	if l.cfg.Policy().Recrawl.On() {
+		l.request.MaxPages = 0 // only first visits are limited, and workers hold them
+	}
 	if lent && l.request.MaxPages == 0 {
 		return nil
 	}
@@ -137,6 +141,12 @@ func (s *Store) LimitReached(ctx context.Context, maxPages uint64) (bool, error)
 	}
 	sum, err := s.readTotals(ctx)
 	return sum.pages >= maxPages, err
+}
+
+// full reports whether the crawl visits pages again, and has all pages that it may have, as this process knows.
+func (s *Store) full(p *policy.Policy) bool {
+	last := s.lastTotals.Load()
+	return p.Recrawl.On() && p.MaxPages > 0 && last != nil && last.pages >= p.MaxPages
 }
 
 // countPages counts the pages of a call of Complete that returns, even if it has failed: too high a count

@@ -113,7 +113,7 @@ func (s *Store) unparkOf(ctx context.Context, p *policy.Policy, parts []*partiti
 				return 0, false
 			}
 			item, err := decodeEntry(member[delayedSeqBytes+len(host)+1:], host, s.hasher)
-			return 0, err == nil && !p.Paused(host, item.URL)
+			return 0, err == nil && !p.Paused(host, item.URL) && !(item.Round == 0 && s.full(p))
 		}})
 	}
 	for len(sets) > 0 {

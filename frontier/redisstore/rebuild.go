@@ -134,7 +134,7 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 			if err := r.known.put(ctx, p, item.Fingerprint); err != nil {
 				return err
 			}
-			if waiting != nil && state != frontier.Failed && item.Class != frontier.Bulk {
+			if waiting != nil && state != frontier.Failed && (item.Class != frontier.Bulk || item.Round > 0) {
 				if err := waiting.put(ctx, p, item.Fingerprint); err != nil {
 					return err
 				}

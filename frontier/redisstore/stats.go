@@ -115,6 +115,7 @@ func countersOf(stats *frontier.Stats) map[string]*uint64 {
 		fieldHosts:           &stats.Hosts,
 		fieldRetries:         &stats.Retries,
 		fieldPages:           &stats.Pages,
+		fieldPagesAgain:      &stats.PagesAgain,
 		fieldBytes:           &stats.Bytes,
 		fieldRecords:         &stats.Records,
 		fieldRepeats:         &stats.Repeats,

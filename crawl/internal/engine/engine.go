@@ -217,8 +217,8 @@ type Change interface {
 	// MarkSeen marks URLs as seen without queueing them. It returns how many of them
 	// the filter did not contain yet.
 	MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error)
-	// Recheck queues finished items of an embedded crawl again: see frontier.Rechecker. For a crawl in Redis, the
-	// error is errors.ErrUnsupported.
+	// Recheck queues finished items again: see frontier.Rechecker, and redisstore.Store for a crawl in Redis, of which only a
+	// worker with a Postgres can do so. Otherwise the error is errors.ErrUnsupported.
 	Recheck(ctx context.Context, items []frontier.Finished) (int, error)
 	// Readmit lets URLs of an embedded crawl in again: see frontier.Readmitter. For a crawl in Redis, the error is
 	// errors.ErrUnsupported.

@@ -180,11 +180,6 @@ func (*sharedEngine) FilterBytes() uint64 { return 0 }
 // Committed implements Look.
 func (*sharedEngine) Committed() (commits uint64, embedded bool) { return 0, false }
 
-// Recheck implements Change.
-func (*sharedEngine) Recheck(context.Context, []frontier.Finished) (int, error) {
-	return 0, errors.ErrUnsupported
-}
-
 // Readmit implements Change.
 func (*sharedEngine) Readmit(context.Context, []frontier.Offer, bool) ([]frontier.Readmission, error) {
 	return nil, errors.ErrUnsupported

@@ -7,18 +7,10 @@ package visits
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -28,27 +20,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Keys of the database. Those of rows end with the fingerprint of the page. Those of times have the time in seconds, in
-// big-endian order, before it.
-const (
-	rowKey  = 'r'
-	timeKey = 't'
-	hostKey = 'h' // see hosts.go
-)
-
-var (
-	stateKey  = []byte("s") // a state, as JSON
-	censusKey = []byte("c")
-)
-
-const cacheBytes = 16 << 20
-
-// dirName is the directory of the database in that of the crawl.
-const dirName = "visits"
-
 // OfferAgain is when a page that was queued counts as due once more, if no record of that visit came. To queue it again
 // then does nothing while it is queued.
 const OfferAgain = 24 * time.Hour
+
+// sweepMark begins state.Sweep.
+const sweepMark = 'r'
 
 // weight is that of each page.
 const weight = 1
@@ -61,9 +38,12 @@ type Row struct {
 	Read      time.Time         // the last visit with content
 	Archived  time.Time         // fetched_at of the last visit whose content an archive keeps whole, if there is one; to the millisecond
 	NotBefore time.Time         // when the site's max-age ends
-	Queued    bool              // for the visit after Item.Round
+	Queued    bool              // for the visit after Item.Round, or after Reached
 	Due       time.Time         // when that visit was due, while Queued
 	Sampled   bool              // that visit measures how many pages are up to date
+	// Reached is the latest round that was completed. It can be more than Item.Round until the record of that round is
+	// read, and for ever if that record is lost.
+	Reached uint32
 }
 
 // due returns when the next visit is, or was, due.
@@ -79,9 +59,9 @@ func (r *Row) counts() bool { return !r.IsGone() }
 
 // state is what the rows sum up to, and how far they follow the records.
 type state struct {
-	At      record.Place  `json:"at"`                // where the next record begins
+	At      record.Place  `json:"at,omitzero"`       // where the next record begins, if there is one reader of the records
 	Plan    string        `json:"plan"`              // the settings by which the rows are due
-	Sweep   []byte        `json:"sweep,omitempty"`   // the last row that has a time of these settings; nil if all have
+	Sweep   []byte        `json:"sweep,omitempty"`   // a mark, and the last row that has a time of these settings; nil if all have
 	Kept    string        `json:"kept"`              // what decides which links and content are read
 	KeptAt  time.Time     `json:"kept_at"`           // since when
 	Figures report.Visits `json:"figures,omitempty"` // without those that depend on the time
@@ -105,78 +85,74 @@ func (m *mean) add(x float64) {
 
 func (m *mean) value() float64 { return m.Sum / float64(max(m.N, 1)) }
 
-// Store has the rows of a crawl. It is safe for concurrent use. Errors of its methods are errors of the disk, or say that
-// the database is damaged.
+// Store has the rows of a crawl. It is safe for concurrent use. Errors of its methods are errors of the disk or of the
+// server, or say that the database is damaged.
 type Store struct {
-	db *pebble.DB
+	db database
 
-	mu     sync.Mutex
-	state  state
+	mu     sync.Mutex // held during a change
+	state  state      // of the last change or Refresh
 	census revisit.Census
 }
 
-type silent struct{}
-
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...))
+// database keeps rows, sums of hosts and a state. The other methods see what the last call of change wrote.
+type database interface {
+	reader
+	load() (state, revisit.Census, error)
+	// change calls f, which reads and writes with one transaction. No other change runs meanwhile. If the transaction failed
+	// or its answer was lost, f can be called again.
+	change(f func(transaction) error) error
+	host(key string) (HostSum, error)
+	busiest(n int) ([]HostSum, error)
+	// due returns at most n rows whose Next is not after a time, and the next one's time if there are fewer. countDue counts them,
+	// up to most, and returns the first one's time.
+	due(by time.Time, n int) (rows []stored, next time.Time, err error)
+	countDue(by time.Time, most int64) (n int64, first time.Time, err error)
+	// lead reports whether the caller is to queue what is due. Others can be told so, too: it only saves work.
+	lead() (bool, error)
+	diskBytes() uint64
+	Close() error
 }
 
-// Open opens the rows of the crawl in dir, and creates the database if there is none. If readOnly is true, it creates
-// nothing, and returns nil if there is none.
-func Open(dir string, readOnly bool) (*Store, error) {
-	dir = filepath.Join(dir, dirName)
-	if _, err := os.Stat(dir); readOnly && errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	cache := pebble.NewCache(cacheBytes)
-	defer cache.Unref()
-	options := &pebble.Options{ReadOnly: readOnly, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest, MemTableSize: 8 << 20, Cache: cache}
-	options.EnsureDefaults()
-	for i := range options.Levels {
-		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // most rows of a first round are new
-	}
-	db, err := pebble.Open(dir, options)
-	if err != nil {
-		return nil, fmt.Errorf("visits: open %s: %w", dir, err)
-	}
-	s := &Store{db: db, state: begin}
-	if err := errors.Join(s.load(stateKey, func(b []byte) error {
-		s.state = state{}
-		return json.Unmarshal(b, &s.state)
-	}),
-		s.load(censusKey, s.census.UnmarshalBinary)); err != nil {
-		return nil, errors.Join(fmt.Errorf("visits: %s is damaged: remove it, and the crawl reads its records again: %w", dir, err), db.Close())
-	}
-	if !s.state.Hosts { // the rows are those of an earlier version: the records are read again
-		s.state, s.census = begin, revisit.Census{}
-		if !readOnly {
-			if err := db.DeleteRange([]byte{0}, []byte{0xff}, pebble.NoSync); err != nil {
-				return nil, errors.Join(fmt.Errorf("visits: empty %s: %w", dir, err), db.Close())
-			}
-		}
-	}
-	return s, nil
+type reader interface {
+	rows(items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]stored, error)
+	// after returns the next n rows after a fingerprint, in their order; nil is before the first.
+	after(item []byte, n int) ([]stored, error)
 }
 
-// begin is the state before the first record.
-var begin = state{At: record.Place{File: 1}, Hosts: true}
-
-// load passes the value of a key to read, if there is one.
-func (s *Store) load(key []byte, read func([]byte) error) error {
-	value, closer, err := s.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(read(value), closer.Close())
+type transaction interface {
+	reader
+	load() (state, revisit.Census, error)
+	write(c *change) error
 }
 
-// Close closes the database.
+// stored is what is known of an item.
+type stored struct {
+	item    bloomstore.Fingerprint
+	row     *Row   // nil if only Reached is known, because the page is forgotten
+	reached uint32 // see Row.Reached
+}
+
+// newStore returns a Store over a database.
+func newStore(db database) (*Store, error) {
+	s := &Store{db: db}
+	return s, s.Refresh()
+}
+
+// Refresh reads the state again, which other processes can have changed.
+func (s *Store) Refresh() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.census, err = s.db.load()
+	return err
+}
+
+// Close closes the database, unless it is shared.
 func (s *Store) Close() error { return s.db.Close() }
+
+// Leads reports whether the caller is to queue what is due. If several processes share the rows, it is one of them, apart from one
+// that was suspended meanwhile.
+func (s *Store) Leads() (bool, error) { return s.db.lead() }
 
 // At returns where the next record begins that Add must be called with.
 func (s *Store) At() record.Place {
@@ -187,11 +163,24 @@ func (s *Store) At() record.Place {
 
 // Row returns the row of a page. found is false if there is none.
 func (s *Store) Row(item bloomstore.Fingerprint) (row Row, found bool, err error) {
-	err = s.load(keyOf(item), func(b []byte) error {
-		found = true
-		return row.decode(b)
-	})
-	return row, found && err == nil, err
+	all, err := s.Rows([]bloomstore.Fingerprint{item})
+	row, found = all[item]
+	return row, found && !row.Visited.IsZero(), err
+}
+
+// Rows returns the rows that there are. A row of which only Reached is set is that of a page that is forgotten.
+func (s *Store) Rows(items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]Row, error) {
+	found, err := s.db.rows(items)
+	all := make(map[bloomstore.Fingerprint]Row, len(found))
+	for item, one := range found {
+		row := Row{}
+		if one.row != nil {
+			row = *one.row
+		}
+		row.Reached = one.reached
+		all[item] = row
+	}
+	return all, err
 }
 
 // ReadAgain reports whether a page must be read as a whole, because what decides which links and content are read has
@@ -202,60 +191,68 @@ func (s *Store) ReadAgain(row *Row, oldest time.Time) bool {
 	return !row.Read.After(s.state.KeptAt) || row.Read.Before(oldest)
 }
 
-func keyOf(item bloomstore.Fingerprint) []byte { return append([]byte{rowKey}, item[:]...) }
-
-// timeOf returns the key of a row in the order of times.
-func timeOf(at time.Time, item bloomstore.Fingerprint) []byte {
-	return append(binary.BigEndian.AppendUint64([]byte{timeKey}, uint64(max(at.Unix(), 0))), item[:]...)
-}
-
-// change is one batch.
+// change is one transaction.
 type change struct {
-	s      *Store
-	batch  *pebble.Batch
-	rows   map[bloomstore.Fingerprint]*Row // that the batch has written; nil means deleted
-	hosts  map[string]*HostSum             // that the batch has read
+	read   reader
+	rows   map[bloomstore.Fingerprint]*Row       // that were read or written; nil means that there is none
+	wrote  map[bloomstore.Fingerprint]*time.Time // when the rows that were written were due before; nil if they were not there
+	hosts  map[string]*HostSum                   // what is to be added to the sums of hosts
+	cursor Cursor                                // if it is set
 	state  state
 	census revisit.Census
 }
 
-// change runs f with a batch, and commits what f has written together with the state. The rows are those of before f.
-func (s *Store) change(name string, f func(c *change) error) error {
+// change runs f with the rows of items, and commits what f has written together with the state.
+func (s *Store) change(name string, items []bloomstore.Fingerprint, f func(c *change) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &change{s, s.db.NewBatch(), make(map[bloomstore.Fingerprint]*Row), make(map[string]*HostSum), s.state, s.census}
-	defer func() { _ = c.batch.Close() }() // it only frees memory
-	if err := f(c); err != nil {
+	var c *change
+	err := s.db.change(func(tx transaction) error {
+		c = &change{
+			read: tx, rows: make(map[bloomstore.Fingerprint]*Row, len(items)), wrote: make(map[bloomstore.Fingerprint]*time.Time, len(items)),
+			hosts: make(map[string]*HostSum),
+		}
+		var err error
+		if c.state, c.census, err = tx.load(); err != nil {
+			return err
+		}
+		found, err := tx.rows(items)
+		if err != nil {
+			return err
+		}
+		for item, one := range found {
+			c.rows[item] = one.row
+		}
+		if err := f(c); err != nil {
+			return err
+		}
+		crash.Point("visits " + name)
+		return tx.write(c)
+	})
+	if err != nil {
 		return err
-	}
-	crash.Point("visits " + name)
-	text, err := json.Marshal(&c.state)
-	if err := errors.Join(err, c.writeHosts()); err != nil {
-		return err
-	}
-	census, _ := c.census.AppendBinary(nil)
-	// A batch that is lost with the machine is made again: the records are synced before it, and so is what is queued.
-	if err := errors.Join(c.batch.Set(stateKey, text, nil), c.batch.Set(censusKey, census, nil), c.batch.Commit(pebble.NoSync)); err != nil {
-		return fmt.Errorf("visits: commit: %w", err)
 	}
 	crash.Point("visits " + name + " committed")
 	s.state, s.census = c.state, c.census
 	return nil
 }
 
-// row is Store.Row with what the batch has written.
-func (c *change) row(item bloomstore.Fingerprint) (row Row, found bool, err error) {
-	if written, is := c.rows[item]; is {
-		if written == nil {
-			return row, false, nil
-		}
-		return *written, true, nil
+// row returns a row of which change was told.
+func (c *change) row(item bloomstore.Fingerprint) (row Row, found bool) {
+	if known := c.rows[item]; known != nil {
+		return *known, true
 	}
-	return c.s.Row(item)
+	return row, false
 }
 
 // replace writes a row in place of an earlier one. Either can be nil.
-func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) error {
+func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) {
+	if _, is := c.wrote[item]; !is {
+		c.wrote[item] = nil
+		if before != nil {
+			c.wrote[item] = &before.Next
+		}
+	}
 	c.rows[item] = after
 	f := &c.state.Figures
 	for _, of := range []struct {
@@ -274,23 +271,8 @@ func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) error 
 		if of.row.Queued {
 			f.Queued += int64(of.n)
 		}
-		if err := c.countHost(of.row, of.n); err != nil {
-			return err
-		}
+		c.countHost(of.row, of.n)
 	}
-	if before != nil && (after == nil || !before.Next.Equal(after.Next)) {
-		if err := c.batch.Delete(timeOf(before.Next, item), nil); err != nil {
-			return err
-		}
-	}
-	if after == nil {
-		return c.batch.Delete(keyOf(item), nil)
-	}
-	value, err := after.encode()
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.batch.Set(keyOf(item), value, nil), c.batch.Set(timeOf(after.Next, item), nil, nil))
 }
 
 // Visit is a record of a page.
@@ -304,24 +286,35 @@ type Visit struct {
 // Add adds visits, in the order of their records, which end before a place. A record of a round that the row has reached
 // changes nothing. So the records of a crawl can be read from the beginning at any time.
 func (s *Store) Add(visits []Visit, end record.Place, plan revisit.Plan) error {
-	return s.change("added", func(c *change) error {
-		c.state.At = end
+	return s.add(visits, plan, func(c *change) { c.state.At = end })
+}
+
+// Cursor says how far one of several readers has read the records that it follows.
+type Cursor struct{ Source, At string }
+
+// AddFrom is Add for rows that several processes share.
+func (s *Store) AddFrom(visits []Visit, end Cursor, plan revisit.Plan) error {
+	return s.add(visits, plan, func(c *change) { c.cursor = end })
+}
+
+func (s *Store) add(visits []Visit, plan revisit.Plan, note func(*change)) error {
+	items := make([]bloomstore.Fingerprint, len(visits))
+	for i := range visits {
+		items[i] = visits[i].Fingerprint
+	}
+	return s.change("added", items, func(c *change) error {
+		note(c)
 		for i := range visits {
-			if err := c.add(&visits[i], plan); err != nil {
-				return err
-			}
+			c.add(&visits[i], plan)
 		}
 		return nil
 	})
 }
 
-func (c *change) add(v *Visit, plan revisit.Plan) error {
-	before, found, err := c.row(v.Fingerprint)
-	if err != nil || found && v.Item.Round <= before.Item.Round {
-		return err
-	}
-	if !found && v.Answer == revisit.NoAnswer {
-		return nil // it was not fetched yet
+func (c *change) add(v *Visit, plan revisit.Plan) {
+	before, found := c.row(v.Fingerprint)
+	if found && v.Item.Round <= before.Item.Round || !found && v.Answer == revisit.NoAnswer { // the latter was not fetched yet
+		return
 	}
 	after, old := before, &before
 	if !found {
@@ -330,6 +323,7 @@ func (c *change) add(v *Visit, plan revisit.Plan) error {
 	var said revisit.Change
 	after.Row, said = before.After(v.Visit, plan, weight)
 	after.Item, after.Queued, after.Sampled, after.Due = v.Item, false, false, time.Time{}
+	after.Reached = max(before.Reached, v.Item.Round)
 	c.measure(&before, v.At, said)
 	if v.Answer == revisit.Content {
 		if v.Body != before.Body || !before.Archived.After(c.state.KeptAt) {
@@ -350,7 +344,7 @@ func (c *change) add(v *Visit, plan revisit.Plan) error {
 			f.Changed++
 		}
 	}
-	return c.replace(v.Fingerprint, old, &after)
+	c.replace(v.Fingerprint, old, &after)
 }
 
 // measure notes how late a visit was, and whether a sampled one found the page up to date.
@@ -369,75 +363,40 @@ func (c *change) measure(before *Row, at time.Time, said revisit.Change) {
 // Sample returns at most n pages at random whose next visit measures how many pages are up to date. It returns no pages that
 // were not found, and none whose max-age has not ended.
 func (s *Store) Sample(n int, now time.Time) (items []bloomstore.Fingerprint, rows []Row, err error) {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{rowKey}, UpperBound: []byte{rowKey + 1}})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
 	for range n {
-		var at, item bloomstore.Fingerprint
+		var at bloomstore.Fingerprint
 		binary.BigEndian.PutUint64(at[:], rand.Uint64())
-		if !iter.SeekGE(keyOf(at)) && !iter.First() {
-			break
+		found, err := s.db.after(at[:], 1)
+		if len(found) == 0 && err == nil {
+			found, err = s.db.after(nil, 1)
 		}
-		copy(item[:], iter.Key()[1:])
-		row := Row{}
-		if err := row.decode(iter.Value()); err != nil {
-			return nil, nil, err
+		if err != nil || len(found) == 0 {
+			return items, rows, err
 		}
-		if row.Missing == 0 && !row.NotBefore.After(now) && !slices.Contains(items, item) {
+		if row := *found[0].row; row.Missing == 0 && !row.NotBefore.After(now) && !slices.Contains(items, found[0].item) {
 			row.Sampled = true
-			items, rows = append(items, item), append(rows, row)
+			items, rows = append(items, found[0].item), append(rows, row)
 		}
 	}
-	return items, rows, iter.Error()
+	return items, rows, nil
 }
 
 // Due returns at most n rows that are due now, the oldest first, and the time when the next one is due if there are fewer.
 // The time is zero if there is none.
 func (s *Store) Due(now time.Time, n int) (items []bloomstore.Fingerprint, rows []Row, next time.Time, err error) {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{timeKey}, UpperBound: []byte{timeKey + 1}})
-	if err != nil {
-		return nil, nil, next, err
+	found, next, err := s.db.due(now, n)
+	for i := range found {
+		items, rows = append(items, found[i].item), append(rows, *found[i].row)
 	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
-	for ok := iter.First(); ok && len(items) < n; ok = iter.Next() {
-		at, item, err := parseTime(iter.Key())
-		if err != nil {
-			return nil, nil, next, err
-		}
-		if at.After(now) {
-			return items, rows, at, nil
-		}
-		row, found, err := s.Row(item)
-		if err != nil {
-			return nil, nil, next, err
-		}
-		if !found {
-			return nil, nil, next, fmt.Errorf("visits: %x is due, but has no row", item)
-		}
-		items, rows = append(items, item), append(rows, row)
-	}
-	return items, rows, next, iter.Error()
+	return items, rows, next, err
 }
 
-func parseTime(key []byte) (at time.Time, item bloomstore.Fingerprint, err error) {
-	if len(key) != 1+8+len(item) {
-		return at, item, fmt.Errorf("visits: the time %x has a wrong length", key)
-	}
-	copy(item[:], key[9:])
-	return time.Unix(int64(binary.BigEndian.Uint64(key[1:])), 0).UTC(), item, nil
-}
-
-// Queued notes that pages were queued for the visit after a round, those with Row.Sampled as a sample. It does nothing for a page whose row has another
-// round by now.
+// Queued notes that pages were queued for the visit after a round, those with Row.Sampled as a sample. It does nothing for a
+// page whose row has another round by now.
 func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time) error {
-	return s.change("queued", func(c *change) error {
+	return s.change("queued", items, func(c *change) error {
 		for i, item := range items {
-			before, found, err := c.row(item)
-			if err != nil {
-				return err
-			}
+			before, found := c.row(item)
 			if !found || before.Item.Round != rows[i].Item.Round {
 				continue
 			}
@@ -446,9 +405,7 @@ func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time
 				after.Due = before.Next
 			}
 			after.Queued, after.Sampled, after.Next = true, before.Sampled || rows[i].Sampled, now.Add(OfferAgain)
-			if err := c.replace(item, &before, &after); err != nil {
-				return err
-			}
+			c.replace(item, &before, &after)
 		}
 		return nil
 	})
@@ -456,17 +413,11 @@ func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time
 
 // Purge forgets pages.
 func (s *Store) Purge(items []bloomstore.Fingerprint) error {
-	return s.change("purged", func(c *change) error {
+	return s.change("purged", items, func(c *change) error {
 		for _, item := range items {
-			before, found, err := c.row(item)
-			if err != nil {
-				return err
-			}
-			if found {
+			if before, found := c.row(item); found {
 				c.state.Figures.Purged++
-				if err := c.replace(item, &before, nil); err != nil {
-					return err
-				}
+				c.replace(item, &before, nil)
 			}
 		}
 		return nil
@@ -481,9 +432,9 @@ func (s *Store) Begin(plan, kept string, now time.Time) error {
 	if same {
 		return nil
 	}
-	return s.change("begun", func(c *change) error {
+	return s.change("begun", nil, func(c *change) error {
 		if c.state.Plan != plan {
-			c.state.Sweep = []byte{rowKey}
+			c.state.Sweep = []byte{sweepMark}
 		}
 		if c.state.Kept != kept {
 			c.state.KeptAt = now.UTC()
@@ -496,39 +447,31 @@ func (s *Store) Begin(plan, kept string, now time.Time) error {
 // Sweep gives at most n rows their time by a plan, and reports whether there are more.
 func (s *Store) Sweep(plan revisit.Plan, n int) (more bool, err error) {
 	s.mu.Lock()
-	from := s.state.Sweep
+	done := s.state.Sweep == nil
 	s.mu.Unlock()
-	if from == nil {
+	if done {
 		return false, nil
 	}
-	err = s.change("swept", func(c *change) (err error) {
-		iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: append(from[:len(from):len(from)], 0), UpperBound: []byte{rowKey + 1}})
+	err = s.change("swept", nil, func(c *change) (err error) {
+		if c.state.Sweep == nil {
+			return nil // another process has done it
+		}
+		found, err := c.read.after(c.state.Sweep[1:], n)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, iter.Close()) }()
 		c.state.Sweep = nil
-		done := 0
-		for ok := iter.First(); ok; ok = iter.Next() {
-			var before Row
-			var item bloomstore.Fingerprint
-			copy(item[:], iter.Key()[1:])
-			if err := before.decode(iter.Value()); err != nil {
-				return err
-			}
+		for i := range found {
+			before, item := *found[i].row, found[i].item
 			if after := before; !before.Queued {
 				after.Row = before.Again(plan, weight, before.NotBefore)
-				if err := c.replace(item, &before, &after); err != nil {
-					return err
-				}
+				c.replace(item, &before, &after)
 			}
-			c.state.Sweep = append([]byte(nil), iter.Key()...)
-			if done++; done == n {
-				return nil
+			if i == n-1 {
+				c.state.Sweep = append([]byte{sweepMark}, item[:]...)
 			}
 		}
-		c.state.Sweep = nil
-		return iter.Error()
+		return nil
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -536,7 +479,7 @@ func (s *Store) Sweep(plan revisit.Plan, n int) (more bool, err error) {
 }
 
 // DiskBytes returns the size of the database.
-func (s *Store) DiskBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
+func (s *Store) DiskBytes() uint64 { return s.db.diskBytes() }
 
 // Census returns a copy of the census.
 func (s *Store) Census() *revisit.Census {
@@ -563,21 +506,18 @@ func (s *Store) Figures(now time.Time, plan revisit.Plan) (f report.Visits, err 
 	f.Fresh, f.PerDay = s.census.Fresh(plan), s.census.Requests(plan)
 	f.Sampled, f.Measured, f.MeanLate = int64(s.state.Sample.N), s.state.Sample.value(), s.state.Late.value()
 	s.mu.Unlock()
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{timeKey}, UpperBound: timeOf(now.Add(time.Second), bloomstore.Fingerprint{})})
+	due, first, err := s.db.countDue(now, mostCounted)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
-	for ok := iter.First(); ok && f.Due < mostCounted; ok = iter.Next() {
-		at, _, err := parseTime(iter.Key())
-		if err != nil {
-			return f, err
-		}
-		if f.Due == 0 {
-			f.Late = now.Sub(at).Seconds()
-		}
-		f.Due++
+	if f.Due, f.More = due, due == mostCounted; due > 0 {
+		f.Late = now.Sub(first).Seconds()
 	}
-	f.More = f.Due == mostCounted
-	return f, iter.Error()
+	return f, nil
 }
+
+// Host returns the sums of a host, which are zero if it has no rows.
+func (s *Store) Host(host string) (HostSum, error) { return s.db.host(host) }
+
+// Busiest returns the n hosts that want the most visits, those with the most first. It reads the sums of all hosts.
+func (s *Store) Busiest(n int) ([]HostSum, error) { return s.db.busiest(n) }
