@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/internal/visits"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/crawl/settings"
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -32,6 +35,7 @@ const (
 	oldestRead = 30 * 24 * time.Hour // after which a page is read as a whole
 	sampling   = 0.01                // visits of pages at random for each other one, which measure how many are up to date
 	figuresAge = 2 * time.Second     // of what the rows sum up to, at most
+	allObey    = 6 * time.Second     // after which all workers obey a new policy
 )
 
 // checkRecrawl returns why the pages of this crawl cannot be visited again, or nil.
@@ -40,9 +44,9 @@ func (p *Plan) checkRecrawl(s *Settings) error {
 		return nil // Settings.Check names a fault
 	}
 	switch {
-	case p.Redis != nil:
-		return &settings.Error{Name: "recrawl", Err: errors.New("a crawl in Redis cannot visit pages again yet: use a crawl in a directory (--dir)")}
-	case s.Sink == sinkPostgres:
+	case p.Redis != nil && p.Postgres == nil && p.stored[exactSetting] == "":
+		return &settings.Error{Name: "recrawl", Err: errors.New("a crawl in Redis remembers its pages in Postgres: add --postgres, or use a crawl in a directory (--dir)")}
+	case p.Redis == nil && s.Sink == sinkPostgres:
 		return &settings.Error{Name: "recrawl", Err: errors.New("it follows record files, but the records are rows of Postgres: use a crawl with --sink jsonl")}
 	}
 	return nil
@@ -50,10 +54,18 @@ func (p *Plan) checkRecrawl(s *Settings) error {
 
 // revisits visits the pages of a crawl again. It implements fetcher.Visits.
 type revisits struct {
-	ses   *session
-	since time.Time // when the run began, if it began with a Recrawl: its pages were read with its settings; used by replan
+	ses    *session
+	ctx    context.Context    // calls to shared rows end with it
+	cancel context.CancelFunc // called by close
+	since  time.Time          // when the run began, if it began with a Recrawl: its pages were read with its settings; used by replan
 
-	credit float64 // visits of pages at random that offer may queue
+	// only run uses these fields
+	begun, begunAs, leads bool // the records are found; the plan was made by the process that queues what is due; this is that process
+	planned               time.Time
+	plannedFor            *policy.Policy
+	box                   *engine.Outbox // of the records, if rows are shared
+	cursor                visits.Cursor
+	credit                float64 // visits of pages at random that offer may queue
 
 	mu      sync.Mutex
 	store   *visits.Store // nil until the policy has a Recrawl
@@ -71,19 +83,36 @@ var _ fetcher.Visits = (*revisits)(nil)
 func (r *revisits) Active() bool { return r.ses.plan.policy.Load().Recrawl.On() }
 
 // Known implements fetcher.Visits.
-func (r *revisits) Known(item bloomstore.Fingerprint) (known fetcher.Known, ok bool, err error) {
+func (r *revisits) Known(_ context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]fetcher.Known, error) {
+	if !r.Active() {
+		return nil, nil
+	}
+	if r.shared() { // an embedded crawl opens them in run, and its rows are never ahead of its queue
+		if err := r.open(); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	store := r.store
 	r.mu.Unlock()
-	if store == nil || !r.Active() {
-		return known, false, nil
+	if store == nil {
+		return nil, nil
 	}
-	row, ok, err := store.Row(item)
-	if err != nil || !ok {
-		return known, false, err
+	rows, err := store.Rows(items)
+	if err != nil {
+		return nil, err
 	}
-	return fetcher.Known{Row: row.Row, Archived: row.Archived, Unconditional: store.ReadAgain(&row, time.Now().Add(-oldestRead))}, true, nil
+	known := make(map[bloomstore.Fingerprint]fetcher.Known, len(rows))
+	for item, row := range rows {
+		known[item] = fetcher.Known{
+			Row: row.Row, Archived: row.Archived, Unconditional: store.ReadAgain(&row, time.Now().Add(-oldestRead)), Next: row.Reached + 1,
+		}
+	}
+	return known, nil
 }
+
+// shared reports whether the workers of a crawl in Redis share the rows.
+func (r *revisits) shared() bool { return r.ses.plan.Redis != nil }
 
 // open opens the rows, unless they are open.
 func (r *revisits) open() error {
@@ -92,13 +121,28 @@ func (r *revisits) open() error {
 	if r.store != nil {
 		return nil
 	}
-	var err error
-	r.store, err = visits.Open(r.ses.plan.Dir, false)
+	store, err := r.ses.openVisits(r.ctx, rand.Text())
+	if err == nil {
+		r.store = store
+	}
 	return err
+}
+
+// openVisits opens the rows of the crawl. It returns nil if there are none, unless a worker is named, who creates them.
+func (ses *session) openVisits(ctx context.Context, worker string) (*visits.Store, error) {
+	if ses.plan.Redis == nil {
+		return visits.Open(ses.plan.Dir, worker == "")
+	}
+	pg := ses.engine.Postgres()
+	if pg == nil {
+		return nil, nil
+	}
+	return visits.Shared(ctx, pg, worker)
 }
 
 // close closes the rows.
 func (r *revisits) close() error {
+	r.cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store == nil {
@@ -119,8 +163,6 @@ func (r *revisits) run(ctx context.Context, release func()) error {
 			release()
 		}
 	}()
-	planned := time.Time{}
-	var plannedFor *policy.Policy
 	for {
 		p := r.ses.plan.policy.Load()
 		wait := lookEvery
@@ -133,29 +175,15 @@ func (r *revisits) run(ctx context.Context, release func()) error {
 			if release == nil {
 				release = r.ses.worker.Hold()
 			}
-			begins := r.store == nil
-			if err := r.open(); err != nil {
+			more, err := r.goOn(ctx, p, tail)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case r.shared() && errors.Is(err, frontier.ErrUnavailable):
+				r.ses.plan.Logger.Debug("pages are not visited again now", slog.Any("err", err))
+			case err != nil:
 				return err
-			}
-			if begins {
-				if err := tail.Seek(r.store.At()); err != nil {
-					return err
-				}
-			}
-			if p != plannedFor || time.Since(planned) > planEvery {
-				if err := r.replan(ctx, p); err != nil {
-					return err
-				}
-				plannedFor, planned = p, time.Now()
-			}
-			more, err := r.step(ctx, p, tail)
-			if err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
-			}
-			if more {
+			case more:
 				wait = 0
 			}
 		}
@@ -167,6 +195,55 @@ func (r *revisits) run(ctx context.Context, release func()) error {
 	}
 }
 
+// goOn opens the rows, makes a plan if it is time, and does a step.
+func (r *revisits) goOn(ctx context.Context, p *policy.Policy, tail *record.Tail) (more bool, err error) {
+	if err := r.open(); err != nil {
+		return false, err
+	}
+	if !r.begun {
+		if err := r.begin(ctx, tail); err != nil {
+			return false, err
+		}
+		r.begun = true
+	}
+	if err := r.store.Refresh(); err != nil {
+		return false, err
+	}
+	if r.leads, err = r.store.Leads(); err != nil {
+		return false, err
+	}
+	if p != r.plannedFor || r.leads && !r.begunAs || time.Since(r.planned) > planEvery {
+		if err := r.replan(ctx, p); err != nil {
+			return false, err
+		}
+		r.plannedFor, r.planned, r.begunAs = p, time.Now(), r.leads
+	}
+	return r.step(ctx, p, tail)
+}
+
+// begin finds out how far the rows follow the records of this process.
+func (r *revisits) begin(ctx context.Context, tail *record.Tail) error {
+	if !r.shared() {
+		return tail.Seek(r.store.At())
+	}
+	boxes, err := r.ses.engine.Outboxes(ctx)
+	if err != nil {
+		return err
+	}
+	if len(boxes) != 1 {
+		return fmt.Errorf("crawl: a worker has %d outboxes, want 1", len(boxes))
+	}
+	r.box, r.cursor.Source = &boxes[0], boxes[0].Journal
+	if r.cursor.Source == "" {
+		r.cursor.Source = sourceRows
+	}
+	r.cursor.At, err = r.ses.engine.Postgres().VisitCursor(ctx, r.cursor.Source)
+	return err
+}
+
+// sourceRows is the source of records that are rows, which the workers share.
+const sourceRows = "rows"
+
 // replan makes a plan of the policy and of what is known about the pages.
 func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
 	text := fmt.Sprintf("%v %v", p.Recrawl, p.RecrawlLimits)
@@ -177,14 +254,21 @@ func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
 	since := r.since
 	if r.since = (time.Time{}); since.IsZero() {
 		since = time.Now()
+		if r.shared() {
+			since = since.Add(allObey) // until then, other workers may read pages with the settings before
+		}
 	}
-	if err := r.store.Begin(text, keptOf(&s), since); err != nil {
-		return err
+	if r.leads {
+		if err := r.store.Begin(text, keptOf(&s), since); err != nil {
+			return err
+		}
 	}
 	plan := p.Recrawl.Plan(r.store.Census(), p.RecrawlLimits)
-	tooSlow, err := r.ses.tooSlow(ctx, r.store)
-	if err != nil {
-		return err
+	var tooSlow []report.HostVisits
+	if r.leads {
+		if tooSlow, err = r.ses.tooSlow(ctx, r.store); err != nil {
+			return err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,6 +332,9 @@ func (r *revisits) step(ctx context.Context, p *policy.Policy, tail *record.Tail
 	if err != nil || read == visitStep {
 		return true, err // nothing is queued before all records are read
 	}
+	if !r.leads {
+		return false, nil
+	}
 	if more, err := r.store.Sweep(r.plan, visitStep); err != nil || more {
 		return more, err
 	}
@@ -256,6 +343,9 @@ func (r *revisits) step(ctx context.Context, p *policy.Policy, tail *record.Tail
 
 // follow adds the visits of at most visitStep records that are committed.
 func (r *revisits) follow(ctx context.Context, tail *record.Tail) (n int, err error) {
+	if r.shared() {
+		return r.followBox(ctx)
+	}
 	position, err := r.ses.engine.Position(ctx)
 	if err != nil {
 		return 0, err
@@ -280,25 +370,64 @@ func (r *revisits) follow(ctx context.Context, tail *record.Tail) (n int, err er
 		if _, erased := record.Since(line); erased {
 			continue
 		}
-		var rec record.Record
-		if err := json.Unmarshal(line, &rec); err != nil {
+		if seen, err = r.addVisit(seen, line); err != nil {
 			return n, fmt.Errorf("crawl: a record before %v: %w", tail.At(), err)
 		}
-		if rec.Check != "" {
-			continue // a check of a link that leads out
-		}
-		item, err := finishedItem(&rec)
-		if err != nil {
-			return n, err
-		}
-		seen = append(seen, visits.Visit{
-			Fingerprint: r.ses.engine.Hasher().Fingerprint(rec.URL), Item: item, Target: rec.RedirectTo, Visit: rec.Visit(),
-		})
 	}
 	if n == 0 {
 		return 0, nil
 	}
 	return n, r.store.Add(seen, tail.At(), r.plan)
+}
+
+// addVisit adds the visit of a record, unless it is a check of a link that leads out.
+func (r *revisits) addVisit(seen []visits.Visit, line []byte) ([]visits.Visit, error) {
+	var rec record.Record
+	if err := json.Unmarshal(line, &rec); err != nil || rec.Check != "" {
+		return seen, err
+	}
+	item, err := finishedItem(&rec)
+	if err != nil {
+		return seen, err
+	}
+	return append(seen, visits.Visit{
+		Fingerprint: r.ses.engine.Hasher().Fingerprint(rec.URL), Item: item, Target: rec.RedirectTo, Visit: rec.Visit(),
+	}), nil
+}
+
+// followBox is follow for shared rows: it adds the visits of this worker's own records, or, if the records are rows, those of all
+// workers. It returns visitStep if there may be more.
+func (r *revisits) followBox(ctx context.Context) (n int, err error) {
+	if r.cursor.Source == sourceRows && !r.leads {
+		return 0, nil
+	}
+	read, next, err := r.box.Read(ctx, events.Cursor(r.cursor.At), visitStep)
+	if gone, is := errors.AsType[*events.GoneError](err); is {
+		r.ses.plan.Logger.Warn("pages of missing records are not visited again", slog.String("missing", gone.Range))
+		since := time.Time{} // after all records
+		if r.cursor.At == "" {
+			since = time.Unix(1, 0) // at the first record that is left
+		}
+		next, err = r.box.Find(ctx, since)
+	}
+	if err != nil || string(next) == r.cursor.At {
+		return 0, err
+	}
+	var seen []visits.Visit
+	for i := range read {
+		if read[i].Type != events.PageDone && read[i].Type != events.PageFailed {
+			continue
+		}
+		if seen, err = r.addVisit(seen, read[i].Data); err != nil {
+			return 0, fmt.Errorf("crawl: the record of %s: %w", read[i].Subject, err)
+		}
+	}
+	cursor := visits.Cursor{Source: r.cursor.Source, At: string(next)}
+	if err := r.store.AddFrom(seen, cursor, r.plan); err != nil {
+		return 0, err
+	}
+	r.cursor = cursor
+	return visitStep * min(len(read), 1), nil
 }
 
 // offer queues at most visitStep rows that are due, and forgets those that are gone for long. It reports whether there are more.
@@ -326,7 +455,9 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 			purged = append(purged, prints[i])
 			continue
 		}
-		items, queued, due = append(items, rows[i].Item), append(queued, prints[i]), append(due, rows[i])
+		item := rows[i].Item
+		item.Round = max(item.Round, rows[i].Reached)
+		items, queued, due = append(items, item), append(queued, prints[i]), append(due, rows[i])
 	}
 	if len(purged) > 0 {
 		if err := r.store.Purge(purged); err != nil {
@@ -349,7 +480,7 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 // visits calls f with the rows of the crawl, and the argument r if this process runs the crawl. It does not call f if there
 // are no rows.
 func (ses *session) visits(f func(store *visits.Store, r *revisits) error) error {
-	if !ses.plan.policy.Load().Recrawl.On() || ses.plan.Dir == "" || ses.plan.Redis != nil {
+	if !ses.plan.policy.Load().Recrawl.On() || ses.plan.Dir == "" && ses.plan.Redis == nil {
 		return nil
 	}
 	if r := ses.revisits; r != nil {
@@ -361,7 +492,7 @@ func (ses *session) visits(f func(store *visits.Store, r *revisits) error) error
 		}
 		return f(store, r)
 	}
-	store, err := visits.Open(ses.plan.Dir, true)
+	store, err := ses.openVisits(context.Background(), "")
 	if err != nil || store == nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type session struct {
 	partial  bool                 // a Feed ended before all its seeds were added
 	refusal  string               // the first of Config.Seeds that was refused, and why; read after the run
 	handlers handlers
-	revisits *revisits     // nil if the session only looks, or the crawl is in Redis
+	revisits *revisits     // nil if the session only looks, or the crawl cannot visit pages again
 	monitor  *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
 	changed  chan struct{} // signals a change that a Watch shows at once
 	close    func() error  // closes the crawl at the first call, and returns the same error at each call
@@ -90,8 +90,9 @@ func openSession(ctx context.Context, p *Plan, purpose engine.Purpose) (*session
 		unconfirmed = ses.confirmed.opening
 	}
 	var known fetcher.Visits
-	if p.Redis == nil && p.Settings.Sink != sinkPostgres && purpose == engine.ToCrawl {
-		ses.revisits = &revisits{ses: ses}
+	if (p.Redis != nil && opened.Postgres() != nil || p.Redis == nil && p.Settings.Sink != sinkPostgres) && purpose == engine.ToCrawl {
+		bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		ses.revisits = &revisits{ses: ses, ctx: bounded, cancel: cancel}
 		if ses.revisits.Active() {
 			ses.revisits.since = time.Now().Truncate(time.Second).Add(-1) // rows have times in seconds
 		}

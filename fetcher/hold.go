@@ -36,6 +36,7 @@ type holding struct {
 	// only the method run uses these fields, until closing is true
 	received   int
 	pending    []frontier.Item        // still to do, in this order
+	unread     []frontier.Item        // of them, those that recall has not seen yet
 	deferred   []frontier.Item        // waiting for a robots.txt that could not be fetched
 	cleared    bloomstore.Fingerprint // of the last item that a robots.txt allowed; its rules may be gone (see ruleBook)
 	lines      preference.Lines       // of robots.txt
@@ -55,29 +56,30 @@ type holding struct {
 	deadline    time.Time
 	rules       *hostRules // under the policy that the lease obeys; see obey
 	host        *politeness.Host
-	notBefore   time.Time                // no request starts earlier; see roster.join and waitForSlot
-	written     time.Time                // when the last request was written, or will be written
-	origins     map[string]*robots.State // by origin
-	tdm         map[string]*tdmState     // by origin
-	known       series.Host              // the series of the host
-	same        sameText                 // of its pages
-	cause       string                   // why the host does not answer requests for pages; empty means that it does
-	lastError   *LastError               // the last failure of an item, without its host; nil means none
-	waits       bool                     // some items of the lease wait for another attempt
-	changed     bool                     // the blob changed since it was last sent
-	asking      int                      // requests that need the host's slot (see takeSlot)
-	slot        *gate                    // the gate of the host's slot; nil while the host has none
-	parked      bool                     // waits for the host's delay, or has ended
-	stalled     int                      // completions that wait while the store is unavailable
-	walled      []walledVisit            // of URLs that walls have refused; see keepWalled
-	exhausted   bool                     // see moreBehindWall
-	held        int                      // items that were put off because they are paused
-	counted     bool                     // is counted in Crawl.ready; see countReady
-	outstanding int                      // visits not completed
-	closing     bool                     // run starts no more visits
-	ended       bool                     // the lease was given up
-	lost        bool                     // another worker has the lease
-	failure     error                    // of the store or the archive
+	notBefore   time.Time                         // no request starts earlier; see roster.join and waitForSlot
+	written     time.Time                         // when the last request was written, or will be written
+	origins     map[string]*robots.State          // by origin
+	tdm         map[string]*tdmState              // by origin
+	known       series.Host                       // the series of the host
+	same        sameText                          // of its pages
+	cause       string                            // why the host does not answer requests for pages; empty means that it does
+	lastError   *LastError                        // the last failure of an item, without its host; nil means none
+	recalled    map[bloomstore.Fingerprint]*Known // what is known of the items, until they are completed
+	waits       bool                              // some items of the lease wait for another attempt
+	changed     bool                              // the blob changed since it was last sent
+	asking      int                               // requests that need the host's slot (see takeSlot)
+	slot        *gate                             // the gate of the host's slot; nil while the host has none
+	parked      bool                              // waits for the host's delay, or has ended
+	stalled     int                               // completions that wait while the store is unavailable
+	walled      []walledVisit                     // of URLs that walls have refused; see keepWalled
+	exhausted   bool                              // see moreBehindWall
+	held        int                               // items that were put off because they are paused
+	counted     bool                              // is counted in Crawl.ready; see countReady
+	outstanding int                               // visits not completed
+	closing     bool                              // run starts no more visits
+	ended       bool                              // the lease was given up
+	lost        bool                              // another worker has the lease
+	failure     error                             // of the store or the archive
 	visits      sync.WaitGroup
 }
 
@@ -88,7 +90,7 @@ func (c *Crawl) newHolding(l frontier.Lease, requestedAt time.Time) *holding {
 	h := &holding{
 		Crawl: c, lease: l, rules: rules, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: newGate(rules.host.Concurrency), listed: make(chan struct{}, 1), room: newGate(visitRoom(rules.host.Concurrency)),
-		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
+		received: len(l.Items), pending: l.Items, unread: l.Items, recalled: make(map[bloomstore.Fingerprint]*Known), full: len(l.Items) >= fullBatch,
 		host: politeness.New(rules.host.Politeness), origins: make(map[string]*robots.State), tdm: make(map[string]*tdmState),
 	}
 	if err := h.readBlob(l.Blob, time.Now()); err != nil {
@@ -202,6 +204,12 @@ func (h *holding) next(stop context.Context) bool {
 		h.prefetch(stop)
 	}
 	h.takePrefetched(len(h.pending) == 0)
+	if err := h.recall(stop); err != nil {
+		if stop.Err() == nil {
+			_ = h.storeFailed(err)
+		}
+		return false
+	}
 	if len(h.pending) == 0 {
 		h.undefer()
 	}
@@ -261,6 +269,9 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if h.holdPaused() {
 		return 0, nil
 	}
+	if held, err := h.holdFirsts(stop); held || err != nil {
+		return 0, err
+	}
 	if n, why := h.trapped(); n > 0 {
 		return 0, h.conclude(n, frontier.Dropped, causeTrap, why)
 	}
@@ -313,9 +324,15 @@ func (h *holding) holdPaused() bool {
 	if len(p.Pause) == 0 || !paused(h.pending[0]) {
 		return false
 	}
+	h.hold(paused)
+	return true
+}
+
+// hold puts off the pending items that a function selects.
+func (h *holding) hold(selects func(frontier.Item) bool) {
 	var done []frontier.Completion
 	h.pending = slices.DeleteFunc(slices.Clone(h.pending), func(item frontier.Item) bool {
-		is := paused(item)
+		is := selects(item)
 		if is {
 			done = append(done, frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Hold})
 		}
@@ -323,7 +340,6 @@ func (h *holding) holdPaused() bool {
 	})
 	h.held += len(done)
 	h.complete(done, false)
-	return true
 }
 
 // startVisit starts the request for the first pending item when its turn comes.

@@ -108,7 +108,7 @@ func (h *holding) takePrefetched(block bool) {
 	switch {
 	case got.err == nil:
 		h.received += len(got.items)
-		h.pending = append(h.pending, got.items...)
+		h.pending, h.unread = append(h.pending, got.items...), append(h.unread[:len(h.unread):len(h.unread)], got.items...)
 		h.full = got.full
 	case errors.Is(got.err, frontier.ErrUnavailable), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded):
 		// The worker continues with the pending items, and keepLease extends the lease.
@@ -151,6 +151,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		h.release()
 		h.roster.leave(h) // so that no request starts after the host's due time was computed
 	}
+	h.noteKnown(done)
 	stage.Store.Begin()
 	defer stage.None.Begin()
 	h.tally.storing.Add(1)

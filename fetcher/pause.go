@@ -62,7 +62,7 @@ func (c *Crawl) unconfirmed() <-chan struct{} {
 }
 
 // await waits until requests may start, and reports whether it had to wait. It returns errStop if
-// Policy.MaxPages is reached, which does not limit checks. The caller must
+// Policy.MaxPages is reached, which does not limit checks, nor later visits with Policy.Recrawl: see takePage. The caller must
 // have called takeSlot. Before await waits, it calls dropSlot, so that the slot becomes free
 // if no other request of the host needs it. After the wait, it calls takeSlot again.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
@@ -78,7 +78,7 @@ func (h *holding) await(stop context.Context) (waited bool, err error) {
 		}
 		waited = true
 	}
-	if frontier.IsCheck(h.lease.Host) {
+	if frontier.IsCheck(h.lease.Host) || h.cfg.Policy().Recrawl.On() {
 		return waited, nil
 	}
 	reached, err := h.limitReached(stop, 0)

@@ -1,12 +1,15 @@
 package fetcher
 
 import (
+	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -20,11 +23,11 @@ func (v *visited) remember() {
 	if v.cfg.Visits == nil || frontier.IsCheck(v.item.URL) {
 		return
 	}
-	known, ok, err := v.cfg.Visits.Known(v.item.Fingerprint)
-	if err != nil || !ok { // the run reports the error; the page is fetched as at first
+	known := v.knownOf(v.item.Fingerprint)
+	if known == nil {
 		return
 	}
-	v.row = &known
+	v.row = known
 	if known.Unconditional || v.item.Attempts > 0 || v.insisted {
 		return
 	}
@@ -167,4 +170,83 @@ func maxAge(header http.Header) time.Duration {
 		fresh -= time.Duration(min(age, int64(mostAge/time.Second))) * time.Second
 	}
 	return max(0, min(fresh, mostAge))
+}
+
+// recall looks up the earlier visits of items that the lease got since the last call, and ends those whose round was visited
+// already. It waits while the rows are unavailable, and returns an error if stop ends before.
+func (h *holding) recall(stop context.Context) error {
+	if len(h.unread) == 0 || h.cfg.Visits == nil {
+		return nil
+	}
+	items := make([]bloomstore.Fingerprint, 0, len(h.unread))
+	for i := range h.unread {
+		if !frontier.IsCheck(h.unread[i].URL) {
+			items = append(items, h.unread[i].Fingerprint)
+		}
+	}
+	var known map[bloomstore.Fingerprint]Known
+	if h.cfg.Visits.Active() && len(items) > 0 {
+		err := h.whileUnavailable(stop, func() (err error) {
+			known, err = h.cfg.Visits.Known(stop, items)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var stale []frontier.Completion
+	h.pending = slices.DeleteFunc(slices.Clone(h.pending), func(item frontier.Item) bool {
+		k, has := known[item.Fingerprint]
+		if !has || item.Round >= k.Next {
+			return false
+		}
+		stale = append(stale, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Stale})
+		return true
+	})
+	h.mu.Lock()
+	for item, k := range known {
+		if !k.Row.Visited.IsZero() {
+			h.recalled[item] = &k
+		}
+	}
+	h.mu.Unlock()
+	h.unread = nil
+	if len(stale) > 0 {
+		h.complete(stale, false)
+	}
+	return nil
+}
+
+// knownOf returns what recall found of an item, or nil.
+func (h *holding) knownOf(item bloomstore.Fingerprint) *Known {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recalled[item]
+}
+
+// noteKnown notes in completions whose pages are known, and forgets what recall found of them.
+func (h *holding) noteKnown(done []frontier.Completion) {
+	if h.cfg.Visits == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range done {
+		_, done[i].Known = h.recalled[done[i].Item]
+		delete(h.recalled, done[i].Item)
+	}
+}
+
+// holdFirsts puts off the first visits among the pending items, if the first item is one of them, the crawl visits pages again, and it
+// has all pages that it may have.
+func (h *holding) holdFirsts(stop context.Context) (held bool, err error) {
+	p := h.cfg.Policy()
+	if !p.Recrawl.On() || p.MaxPages == 0 || h.pending[0].Round > 0 || frontier.IsCheck(h.pending[0].URL) {
+		return false, nil
+	}
+	if full, err := h.limitReached(stop, 0); err != nil || !full {
+		return false, err
+	}
+	h.hold(func(item frontier.Item) bool { return item.Round == 0 })
+	return true, nil
 }

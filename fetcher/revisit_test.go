@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
@@ -22,11 +24,15 @@ type remembered struct {
 
 func (r remembered) Active() bool { return true }
 
-func (r remembered) Known(bloomstore.Fingerprint) (known fetcher.Known, ok bool, err error) {
+func (r remembered) Known(_ context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]fetcher.Known, error) {
 	if r.row == nil {
-		return known, false, nil
+		return nil, nil
 	}
-	return fetcher.Known{Row: *r.row, Unconditional: r.unconditional}, true, nil
+	known := make(map[bloomstore.Fingerprint]fetcher.Known)
+	for _, item := range items {
+		known[item] = fetcher.Known{Row: *r.row, Unconditional: r.unconditional}
+	}
+	return known, nil
 }
 
 // asked are the conditions of a request.
@@ -170,4 +176,38 @@ func TestRevisited(t *testing.T) {
 			t.Errorf("%d requests end with %s and %q, want server_error after 4", len(requests), got.Outcome, got.Change)
 		}
 	})
+}
+
+// TestStale: an item whose round was visited already ends without a request and a record, and is counted.
+func TestStale(t *testing.T) {
+	for next, want := range map[uint32]frontier.Outcome{0: frontier.OK, 1: frontier.Stale} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+				if want == frontier.Stale && !strings.HasSuffix(url, "/robots.txt") {
+					t.Errorf("%s was requested", url)
+				}
+				return status(404), false
+			}})
+			cfg := w.config()
+			cfg.Visits = reached(next)
+			w.crawl(cfg, "http://a.test/")
+			stats, err := w.store.Stats(t.Context())
+			if err != nil || stats.Outcomes[want] != 1 || stats.Done != 1 || stats.Records != map[bool]uint64{true: 0, false: 1}[want == frontier.Stale] {
+				t.Errorf("with rounds up to %d: %+v, %v", next, stats, err)
+			}
+		})
+	}
+}
+
+// reached is a fetcher.Visits of pages that were visited before a round.
+type reached uint32
+
+func (reached) Active() bool { return true }
+
+func (r reached) Known(_ context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]fetcher.Known, error) {
+	known := make(map[bloomstore.Fingerprint]fetcher.Known)
+	for _, item := range items {
+		known[item] = fetcher.Known{Next: uint32(r)}
+	}
+	return known, nil
 }

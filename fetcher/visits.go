@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"context"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -12,14 +13,18 @@ type Visits interface {
 	// Active reports whether pages are visited again now. If not, nothing is known, and the record of a visit does not say
 	// what has changed.
 	Active() bool
-	// Known returns what is known of an item before a visit in its present round. ok is false if no visit of it had an
-	// answer, or if its rows are not read yet.
-	Known(item bloomstore.Fingerprint) (known Known, ok bool, err error)
+	// Known returns what is known of items before a visit in their present rounds, for those of which something is known. The
+	// worker calls it once for the items of a lease. Without an answer it makes no request, because it would not know whether the
+	// visit was made already.
+	Known(ctx context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]Known, error)
 }
 
 // Known is what a crawl knows of a page before it visits it again.
 type Known struct {
-	Row revisit.Row
+	Row revisit.Row // its Visited is zero if no visit had an answer, or the page is forgotten
+	// Next is the round after the latest one that was completed. An item of an earlier round ends as frontier.Stale, without
+	// a request and a record.
+	Next uint32
 	// Archived is fetched_at of the last visit whose content is in the archive as a whole, if the crawl has an archive.
 	Archived time.Time
 	// Unconditional says that the request must get the whole page, because the policy or what is kept has changed since

@@ -67,7 +67,7 @@ func decisionAt(decided []exact.Decision, i int) exact.Decision {
 
 // exactPrint returns the fingerprint of an exact item if there is an exact set, otherwise "".
 // With an exact set, partition.exact contains the fingerprint while the item is queued or
-// leased. That of a bulk item is there if Recheck has queued it.
+// leased. So it does for a bulk item of a later round.
 func (s *Store) exactPrint(it *frontier.Item) any {
 	if s.cfg.Exact == nil || it.Class == frontier.Bulk && it.Round == 0 {
 		return ""

@@ -65,13 +65,13 @@ func mustAddDecided(t testing.TB, s *Store, kind exact.Kind, round uint32, items
 	return verdicts
 }
 
-// strayPrints returns the differences between partition.exact and the exact items
-// in queues and leases. The crawl must not change meanwhile.
+// strayPrints returns the differences between partition.exact and the exact items, and
+// those of later rounds, in queues and leases. The crawl must not change meanwhile.
 func strayPrints(ctx context.Context, s *Store) (stray []string, err error) {
 	waiting := make(map[bloomstore.Fingerprint]string)
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
 		err := s.List(ctx, state, "", func(item frontier.Item) bool {
-			if item.Class != frontier.Bulk {
+			if s.exactPrint(&item) != "" {
 				waiting[item.Fingerprint] = item.URL
 			}
 			return true

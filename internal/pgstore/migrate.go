@@ -19,7 +19,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest migration in migrations.
-const schemaVersion = 14
+const schemaVersion = 15
 
 // migrateLock is the advisory lock for changes of the schema: "crawler" in ASCII.
 const migrateLock = 0x637261776c6572

@@ -211,10 +211,10 @@ func TestSchemaVersions(t *testing.T) {
 	if _, err := pgstore.Inspect(t.Context(), cfg); !errors.Is(err, pgstore.ErrSchema) {
 		t.Errorf("Inspect without a schema: %v, want ErrSchema", err)
 	}
-	for _, before := range []int64{0, 14} {
+	for _, before := range []int64{0, 15} {
 		from, to, err := pgstore.Migrate(t.Context(), pgstore.Config{DSN: cfg.DSN})
-		if err != nil || from != before || to != 14 {
-			t.Errorf("Migrate = from version %d to %d, %v; want from %d to 14", from, to, err, before)
+		if err != nil || from != before || to != 15 {
+			t.Errorf("Migrate = from version %d to %d, %v; want from %d to 15", from, to, err, before)
 		}
 	}
 	open(t, refused)
@@ -240,7 +240,7 @@ func TestOpenDuringMigration(t *testing.T) {
 	defer migrating.Close(context.Background())
 	_, err = migrating.Exec(t.Context(), "SELECT pg_advisory_lock(x'637261776c6572'::bigint)")
 	must(t, err)
-	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 14")
+	execute(t, cfg.DSN, "DELETE FROM crawler.migration WHERE version_id = 15")
 	ended := make(chan error)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -251,7 +251,7 @@ func TestOpenDuringMigration(t *testing.T) {
 				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
 		}
 		if err == nil {
-			_, err = migrating.Exec(ctx, "INSERT INTO crawler.migration (version_id, is_applied) VALUES (14, true)")
+			_, err = migrating.Exec(ctx, "INSERT INTO crawler.migration (version_id, is_applied) VALUES (15, true)")
 		}
 		ended <- errors.Join(err, migrating.Close(context.Background()))
 	}()

@@ -66,6 +66,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		if len(finished) > 0 {
 			batch.Queue(s.sql("lock_keys"), keys.prints)
 			batch.Queue(s.sql("finish"), keys.prints, keys.rounds, keys.classes, keys.outcomes, keys.statuses, s.crawl, s.now())
+			s.reach(&batch, finished)
 		}
 		if len(records) == 0 {
 			return s.send(ctx, &batch)

@@ -24,6 +24,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/policy"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Purpose says why a crawl is opened.
@@ -272,6 +273,14 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	return e.close()
+}
+
+// Postgres returns the database of a crawl in Redis, or nil if it has none, or its address was not given.
+func (e *Engine) Postgres() *pgstore.Store {
+	if shared, is := e.Look.(*sharedEngine); is && shared.exact != nil {
+		return shared.exact.Store
+	}
+	return nil
 }
 
 // SeenURL is a canonical URL with its host key.

@@ -180,6 +180,11 @@ func (*sharedEngine) FilterBytes() uint64 { return 0 }
 // Committed implements Look.
 func (*sharedEngine) Committed() (commits uint64, embedded bool) { return 0, false }
 
+// Recheck implements Change.
+func (e *sharedEngine) Recheck(ctx context.Context, items []frontier.Finished) (int, error) {
+	return e.Revisit(ctx, items)
+}
+
 // Readmit implements Change.
 func (*sharedEngine) Readmit(context.Context, []frontier.Offer, bool) ([]frontier.Readmission, error) {
 	return nil, errors.ErrUnsupported

@@ -10,10 +10,11 @@ type HostSum struct {
 
 // perDay returns how often the row wants to be visited.
 func (r *Row) perDay() float64 {
-	if !r.counts() || r.Missing > 0 || !r.due().After(r.Visited) {
+	wait := r.due().Unix() - r.Visited.Unix() // rows have times in seconds
+	if !r.counts() || r.Missing > 0 || wait <= 0 {
 		return 0
 	}
-	return 24 * 3600 / r.due().Sub(r.Visited).Seconds()
+	return 24 * 3600 / float64(wait)
 }
 
 // countHost adds a row n times to the sums of its host.

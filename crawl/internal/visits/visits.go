@@ -108,7 +108,7 @@ type database interface {
 	// up to most, and returns the first one's time.
 	due(by time.Time, n int) (rows []stored, next time.Time, err error)
 	countDue(by time.Time, most int64) (n int64, first time.Time, err error)
-	// lead reports whether the caller is to queue what is due. Others can be told so, too: it only saves work.
+	// lead reports whether the caller should queue what is due. Others can be told so, too: it only saves work.
 	lead() (bool, error)
 	diskBytes() uint64
 	Close() error
@@ -150,7 +150,7 @@ func (s *Store) Refresh() (err error) {
 // Close closes the database, unless it is shared.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Leads reports whether the caller is to queue what is due. If several processes share the rows, it is one of them, apart from one
+// Leads reports whether the caller should queue what is due. If several processes share the rows, it is one of them, apart from one
 // that was suspended meanwhile.
 func (s *Store) Leads() (bool, error) { return s.db.lead() }
 
@@ -196,7 +196,7 @@ type change struct {
 	read   reader
 	rows   map[bloomstore.Fingerprint]*Row       // that were read or written; nil means that there is none
 	wrote  map[bloomstore.Fingerprint]*time.Time // when the rows that were written were due before; nil if they were not there
-	hosts  map[string]*HostSum                   // what is to be added to the sums of hosts
+	hosts  map[string]*HostSum                   // what the sums of hosts grow by
 	cursor Cursor                                // if it is set
 	state  state
 	census revisit.Census

@@ -263,7 +263,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, `run "crawler migrate"`) {
 		t.Errorf("crawl without a schema: exit code %d, want an error that names crawler migrate: %s", code, errs)
 	}
-	for _, want := range []string{"has schema 14, had 0\n", "has schema 14 already\n"} {
+	for _, want := range []string{"has schema 15, had 0\n", "has schema 15 already\n"} {
 		if out := must(t, "migrate", "--postgres", database.DSN()); !strings.HasSuffix(out, want) {
 			t.Errorf("migrate prints %q, want it to end with %q", out, want)
 		}

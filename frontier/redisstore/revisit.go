@@ -8,12 +8,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Recheck queues finished items for the round after the given one, in a crawl that has an exact set. The result counts
+// Revisit queues finished items for the round after the given one, in a crawl that has an exact set. The result counts
 // those that were queued; the others are queued or leased already.
 //
 // The queue does not know the rounds of finished items. An item whose round was visited already is queued once more, and
-// the worker that leases it must end it as frontier.Stale: see fetcher.Known. So a call can be repeated at any time.
-func (s *Store) Recheck(ctx context.Context, items []frontier.Finished) (n int, err error) {
+// the worker that leases it must end it as frontier.Stale: see fetcher.Known.Next. So a call can be repeated at any time.
+func (s *Store) Revisit(ctx context.Context, items []frontier.Finished) (n int, err error) {
 	if s.cfg.Exact == nil {
 		return 0, errors.ErrUnsupported
 	}
