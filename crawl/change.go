@@ -270,7 +270,7 @@ func (p *Plan) unchangeable(from, to *Settings) (errs []error) {
 			errs = append(errs, &settings.Error{Name: name, Err: errors.New(why)})
 		}
 	}
-	errs = append(errs, checkHosts(to.Hosts), p.checkRecrawl(to))
+	errs = append(errs, checkHosts(to.Hosts, to.Recrawl), p.checkRecrawl(to))
 	for name, values := range to.Headers {
 		if get.PrivateHeader(name) && !slices.Equal(values, from.Headers[name]) {
 			refuse(true, settings.HeaderName, name+" may be secret, and secrets are not stored: each worker has them from its own --header; NewSecrets accepts another value")

@@ -132,6 +132,11 @@ func TestUnchangeable(t *testing.T) {
 		"rate again": {shared: true, before: func(s *Settings) {
 			s.DomainRate, s.Hosts = 0, []Host{{Pattern: "*.b.test", DomainRate: new(2.0)}}
 		}, text: "domain-rate=4"},
+		"own visits": {before: func(s *Settings) { s.Recrawl = "30d" }, text: "hosts:a.test=recrawl 1h, weight 5"},
+		"none":       {text: "hosts:a.test=recrawl off"},
+		"all off":    {text: "hosts:a.test=recrawl 1h", want: "Recrawl is \"1h\", but Settings.Recrawl is off"},
+		"bad visits": {text: "hosts:a.test=recrawl often", want: "recrawl is \"often\", want off, a time"},
+		"bad weight": {text: "hosts:a.test=weight 0", want: "weight is \"0\", want 0.01 to 1000"},
 		"own rate":   {before: func(s *Settings) { s.DomainRate = 0 }, text: "domain-rate=4"},
 		"own budget": {text: "hosts:a.test=budget 5"},
 	} {

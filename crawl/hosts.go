@@ -1,17 +1,20 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/bloomfrontier/crawler/crawl/settings"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/policy"
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
-// checkHosts returns an error that names every fault of Settings.Hosts.
-func checkHosts(hosts []Host) error {
+// checkHosts returns an error that names every fault of Settings.Hosts. The argument recrawl is Settings.Recrawl.
+func checkHosts(hosts []Host, recrawl string) error {
 	var errs []error
 	for _, h := range hosts {
 		add := func(err error) { errs = append(errs, fmt.Errorf("crawl: Hosts: %q: %w", h.Pattern, err)) }
@@ -23,6 +26,14 @@ func checkHosts(hosts []Host) error {
 		}
 		if !slices.Contains([]string{"", "obey", "ignore"}, h.Robots) {
 			add(fmt.Errorf("Robots is %q, want obey or ignore", h.Robots))
+		}
+		if _, err := revisit.ParseAim(cmp.Or(h.Recrawl, "off")); err != nil {
+			add(fmt.Errorf("Recrawl is %q, %w", h.Recrawl, err))
+		} else if h.Recrawl != "" && h.Recrawl != "off" && recrawl == "off" {
+			add(fmt.Errorf("Recrawl is %q, but Settings.Recrawl is off: pages of other hosts need one, too, such as 90d", h.Recrawl))
+		}
+		if h.Weight != 0 && !(h.Weight >= settings.MinWeight && h.Weight <= settings.MaxWeight) {
+			add(fmt.Errorf("Weight is %v, want %v to %v, or 0 for 1", h.Weight, settings.MinWeight, settings.MaxWeight))
 		}
 		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 			if err := get.CheckHeader(name, h.Headers[name]); err != nil {
@@ -41,6 +52,10 @@ func hostTable(hosts []Host) policy.Hosts {
 		if h.Robots != "" {
 			ignore := h.Robots == "ignore"
 			row.IgnoreRobots = &ignore
+		}
+		if row.Weight = h.Weight; h.Recrawl != "" {
+			aim, _ := revisit.ParseAim(h.Recrawl) // see checkHosts
+			row.Recrawl = &aim
 		}
 		for name, text := range h.Headers {
 			if row.Header == nil {

@@ -194,7 +194,7 @@ func (p *Plan) parse() []error {
 	if s.CDC && s.Sink != sinkPostgres {
 		errs = append(errs, errors.New("crawl: Settings.CDC needs records in Postgres, but Settings.Sink is jsonl"))
 	}
-	errs = append(errs, checkHosts(s.Hosts), p.checkRecrawl(s), p.parseExact(), p.parseCanon())
+	errs = append(errs, checkHosts(s.Hosts, s.Recrawl), p.checkRecrawl(s), p.parseExact(), p.parseCanon())
 	p.policy = policy.NewLive(policyOf(s, p.version))
 	var err error
 	if p.fields, err = fields.New(s.Fields...); err != nil {

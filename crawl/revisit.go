@@ -70,6 +70,7 @@ type revisits struct {
 	mu      sync.Mutex
 	store   *visits.Store // nil until the policy has a Recrawl
 	plan    revisit.Plan
+	plans   visits.Plans // of hosts
 	tooSlow []report.HostVisits
 
 	figuring  sync.Mutex    // locks what follows
@@ -246,7 +247,7 @@ const sourceRows = "rows"
 
 // replan makes a plan of the policy and of what is known about the pages.
 func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
-	text := fmt.Sprintf("%v %v", p.Recrawl, p.RecrawlLimits)
+	text := fmt.Sprintf("%v %v", p.Recrawl, p.RecrawlLimits) + p.Hosts.Revisits()
 	s, err := r.ses.plan.settingsAt(r.ses.version())
 	if err != nil {
 		return err
@@ -263,7 +264,8 @@ func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
 			return err
 		}
 	}
-	plan := p.Recrawl.Plan(r.store.Census(), p.RecrawlLimits)
+	census := r.store.Census()
+	plan := p.Recrawl.Plan(census, p.RecrawlLimits)
 	var tooSlow []report.HostVisits
 	if r.leads {
 		if tooSlow, err = r.ses.tooSlow(ctx, r.store); err != nil {
@@ -272,7 +274,7 @@ func (r *revisits) replan(ctx context.Context, p *policy.Policy) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.plan, r.tooSlow = plan, tooSlow
+	r.plan, r.plans, r.tooSlow = plan, plansOf(p, plan, census), tooSlow
 	return nil
 }
 
@@ -299,7 +301,10 @@ func (ses *session) tooSlow(ctx context.Context, store *visits.Store) (slow []re
 
 // hostVisits returns the visits that a host wants, and those that its delay allows.
 func hostVisits(sum visits.HostSum, delay time.Duration) report.HostVisits {
-	v := report.HostVisits{Host: sum.Host, Pages: sum.Pages, Queued: sum.Queued, PerDay: sum.PerDay}
+	v := report.HostVisits{
+		Host: sum.Host, Pages: sum.Pages, Queued: sum.Queued, PerDay: sum.PerDay,
+		Lastmod: sum.Trusted(), LastmodRight: sum.Right, LastmodWrong: sum.Wrong, LastmodMissed: sum.Missed,
+	}
 	if delay > 0 {
 		v.Allowed = float64(24*time.Hour) / float64(delay)
 	}
@@ -335,7 +340,7 @@ func (r *revisits) step(ctx context.Context, p *policy.Policy, tail *record.Tail
 	if !r.leads {
 		return false, nil
 	}
-	if more, err := r.store.Sweep(r.plan, visitStep); err != nil || more {
+	if more, err := r.store.Sweep(r.plans, visitStep); err != nil || more {
 		return more, err
 	}
 	return r.offer(ctx, p, time.Now())
@@ -377,7 +382,7 @@ func (r *revisits) follow(ctx context.Context, tail *record.Tail) (n int, err er
 	if n == 0 {
 		return 0, nil
 	}
-	return n, r.store.Add(seen, tail.At(), r.plan)
+	return n, r.store.Add(seen, tail.At(), r.plans)
 }
 
 // addVisit adds the visit of a record, unless it is a check of a link that leads out.
@@ -423,7 +428,7 @@ func (r *revisits) followBox(ctx context.Context) (n int, err error) {
 		}
 	}
 	cursor := visits.Cursor{Source: r.cursor.Source, At: string(next)}
-	if err := r.store.AddFrom(seen, cursor, r.plan); err != nil {
+	if err := r.store.AddFrom(seen, cursor, r.plans); err != nil {
 		return 0, err
 	}
 	r.cursor = cursor
@@ -440,6 +445,9 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 		return false, err
 	}
 	more = len(prints) == visitStep
+	if prints, rows, err = r.postpone(prints, rows, now); err != nil || len(prints) == 0 {
+		return more, err
+	}
 	r.credit += sampling * float64(len(prints))
 	early, sampled, err := r.store.Sample(int(r.credit), now)
 	if err != nil {
@@ -527,6 +535,11 @@ func (ses *session) visitFigures(ctx context.Context) (figures *report.Visits, e
 		figures = &f
 		return nil
 	})
+	if err == nil && figures != nil && ses.plan.Redis != nil {
+		stats, err := ses.engine.Counters(ctx)
+		figures.Stale = stats.Outcomes[frontier.Stale]
+		return figures, err
+	}
 	return figures, err
 }
 

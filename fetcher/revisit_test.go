@@ -3,6 +3,7 @@ package fetcher_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,8 @@ func (r remembered) Known(_ context.Context, items []bloomstore.Fingerprint) (ma
 	}
 	return known, nil
 }
+
+func (remembered) Claim([]fetcher.Claim) error { return nil }
 
 // asked are the conditions of a request.
 type asked struct{ match, since string }
@@ -204,10 +207,58 @@ type reached uint32
 
 func (reached) Active() bool { return true }
 
+func (reached) Claim([]fetcher.Claim) error { return nil }
+
 func (r reached) Known(_ context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]fetcher.Known, error) {
 	known := make(map[bloomstore.Fingerprint]fetcher.Known)
 	for _, item := range items {
 		known[item] = fetcher.Known{Next: uint32(r)}
 	}
 	return known, nil
+}
+
+// claimed is a fetcher.Visits that knows nothing, and collects what sitemaps say.
+type claimed struct {
+	fetcher.Visits
+	mu  sync.Mutex
+	all []string
+}
+
+func (*claimed) Active() bool { return true }
+
+func (*claimed) Known(context.Context, []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]fetcher.Known, error) {
+	return nil, nil
+}
+
+func (c *claimed) Claim(claims []fetcher.Claim) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range claims {
+		c.all = append(c.all, one.URL+" "+one.First.Format(time.DateOnly))
+	}
+	return nil
+}
+
+// TestClaim: what a sitemap says of pages and sitemaps of its own domain is passed on, with canonical URLs, and what it says of others
+// is not.
+func TestClaim(t *testing.T) {
+	entry := func(kind, url, lastmod string) string {
+		return "<" + kind + "><loc>" + url + "</loc><lastmod>" + lastmod + "</lastmod></" + kind + ">"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://h.test/robots.txt": robotsTxt("Sitemap: http://h.test/index.xml"),
+			"http://h.test/index.xml":  {body: "<sitemapindex>" + entry("sitemap", "/one.xml", "2026-11-01") + "</sitemapindex>", contents: "text/xml"},
+			"http://h.test/one.xml": {body: "<urlset>" + entry("url", "/a#x", "2026-11-02") + entry("url", "http://www.h.test/b", "2026-11-03") +
+				entry("url", "http://other.test/c", "2026-11-04") + entry("url", "/d", "soon") + "<url><loc>/e</loc></url></urlset>", contents: "text/xml"},
+		}))
+		cfg, got := w.config(), new(claimed)
+		cfg.Sitemaps, cfg.Visits = true, got
+		w.crawl(cfg, "http://h.test/")
+		slices.Sort(got.all)
+		want := []string{"http://h.test/a 2026-11-02", "http://h.test/one.xml 2026-11-01", "http://www.h.test/b 2026-11-03"}
+		if !slices.Equal(got.all, want) {
+			t.Errorf("%q, want %q", got.all, want)
+		}
+	})
 }

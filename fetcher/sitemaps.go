@@ -137,7 +137,8 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	if !reading {
 		return v.giveBack()
 	}
-	sum, err := sitemap.Read(bytes.NewReader(v.answer.Body), v.answer.MIMEType(), func(entry sitemap.Entry) bool {
+	claims := v.claims(&bases)
+	sum, err := sitemap.ReadModified(bytes.NewReader(v.answer.Body), v.answer.MIMEType(), func(entry sitemap.Entry) bool {
 		links, judge := &pages, pages.judge
 		if entry.Kind == sitemap.Sitemap {
 			links, judge = &files, func(url canon.URL) follow.Finding { return files.judgeSitemap(v.url, url, true) }
@@ -156,7 +157,8 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 			reading = v.beginParsing()
 		}
 		return reading && links.err == nil
-	})
+	}, claims.add)
+	claims.send()
 	if !reading || v.edgesCut && v.hard.Err() != nil { // the abort may be the reason for what is missing
 		return v.giveBack()
 	}
@@ -176,6 +178,47 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	}
 	pages.join(&files)
 	return early.countIn(v.finishedWith(&pages, frontier.OK, r))
+}
+
+// claims collects what a sitemap says of pages, for Config.Visits.
+type claims struct {
+	visits Visits // nil means that nothing is collected
+	of     func(m *sitemap.Modified) (c Claim, is bool)
+	all    []Claim
+}
+
+// claims returns the claims of a sitemap. They are about pages of its own domain only.
+func (v *visited) claims(bases *xmlBases) *claims {
+	if v.cfg.Visits == nil || !v.cfg.Visits.Active() {
+		return &claims{}
+	}
+	domain := canon.Domain(v.url.Host())
+	return &claims{visits: v.cfg.Visits, of: func(m *sitemap.Modified) (Claim, bool) {
+		url, err := v.cfg.Canon.Join(bases.of(m.Bases), m.URL)
+		if err != nil || canon.Domain(url.Host()) != domain {
+			return Claim{}, false
+		}
+		return Claim{url.String(), m.First, m.Until}, true
+	}}
+}
+
+func (c *claims) add(m sitemap.Modified) {
+	if c.visits == nil {
+		return
+	}
+	if claim, is := c.of(&m); is {
+		c.all = append(c.all, claim)
+	}
+	if len(c.all) == chunkURLs {
+		c.send()
+	}
+}
+
+func (c *claims) send() {
+	if len(c.all) > 0 {
+		_ = c.visits.Claim(c.all) // see Visits.Claim
+		c.all = c.all[:0]
+	}
 }
 
 // earlyLinks are the links of a sitemap, or of a page with very many links, that are offered

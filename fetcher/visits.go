@@ -17,6 +17,15 @@ type Visits interface {
 	// worker calls it once for the items of a lease. Without an answer it makes no request, because it would not know whether the
 	// visit was made already.
 	Known(ctx context.Context, items []bloomstore.Fingerprint) (map[bloomstore.Fingerprint]Known, error)
+	// Claim notes what a sitemap that was just read says of pages. What it says of unknown pages is ignored. After an error,
+	// which the run reports, some of it is lost.
+	Claim(claims []Claim) error
+}
+
+// Claim is what a sitemap says of a page of its own site: when the page was last modified, between First and Until.
+type Claim struct {
+	URL          string // canonical
+	First, Until time.Time
 }
 
 // Known is what a crawl knows of a page before it visits it again.

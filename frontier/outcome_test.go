@@ -35,6 +35,7 @@ func TestOutcomesAreTold(t *testing.T) {
 	if enum == nil {
 		t.Fatal("the schema of events has no list of outcomes")
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == string(Stale) }) // it has no record
 	same(t, "docs/reference/events.schema.json", regexp.MustCompile(`[a-z_]+`).FindAllString(enum[1], -1), names)
 }
 

@@ -15,12 +15,15 @@ type Visits struct {
 	Purged int64   `json:"purged"`                 // that were gone for long, and are forgotten
 	Queued int64   `json:"queued"`                 // that wait in the queue for their next visit
 	Due    int64   `json:"due"`                    // that are due, and are not queued yet
+	Later  int64   `json:"later"`                  // that were due when their hosts had enough in the queue
 	More   bool    `json:"due_more,omitempty"`     // Due was not counted to the end
 	Late   float64 `json:"late_seconds,omitempty"` // how long the first of Due has been due
 
 	Visits    int64 `json:"visits"`    // in later rounds
 	Unchanged int64 `json:"unchanged"` // of them, those that found the same text
 	Changed   int64 `json:"changed"`   // of them, those that found another text
+	// Stale counts the pages that were queued once more for a visit that was made already: they were not requested.
+	Stale uint64 `json:"stale,omitempty"`
 
 	MeanLate float64 `json:"mean_late_seconds"` // from when the last visits were due until they were made
 
@@ -42,6 +45,12 @@ type HostVisits struct {
 	Queued  int64   `json:"queued"`
 	PerDay  float64 `json:"per_day"`
 	Allowed float64 `json:"allowed_per_day"` // 0 means that there is no delay
+	// What visits found of the changes that sitemaps announce (lastmod): that they were announced rightly, wrongly, or not at all.
+	// With Lastmod, pages are due when a sitemap says that they have changed.
+	Lastmod       bool  `json:"lastmod_trusted,omitempty"`
+	LastmodRight  int64 `json:"lastmod_right,omitempty"`
+	LastmodWrong  int64 `json:"lastmod_wrong,omitempty"`
+	LastmodMissed int64 `json:"lastmod_missed,omitempty"`
 }
 
 // TooSlow reports whether the pages want more visits than the delay allows.
@@ -87,10 +96,16 @@ func (v *Visits) write(b *strings.Builder) {
 	if v.Due > 0 {
 		due += fmt.Sprintf(", the first since %s", human.Span(time.Duration(v.Late*float64(time.Second))))
 	}
+	if v.Later > 0 {
+		due += fmt.Sprintf("; %s of hosts that have enough in the queue", n(v.Later))
+	}
 	fact(b, "due", fmt.Sprintf("%s; %s queued; visits come %s late on average", due, n(v.Queued), human.Span(time.Duration(v.MeanLate*float64(time.Second)))))
 	fact(b, "up to date", fmt.Sprintf("%s; %s a day keep it so", v.Words(), human.Plural(uint64(v.PerDay+0.5), "visit")))
 	fact(b, "visits", fmt.Sprintf("%s after the first ones: %s unchanged (%s), %s changed", n(v.Visits), n(v.Unchanged),
 		human.Percent(float64(v.Unchanged)/float64(max(v.Visits, 1))), n(v.Changed)))
+	if v.Stale > 0 {
+		fact(b, "stale", human.Plural(v.Stale, "URL")+", queued for visits that were made already")
+	}
 	for i := range v.TooSlow {
 		fact(b, "too slow", human.Printable(v.TooSlow[i].Host)+": "+v.TooSlow[i].String())
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -154,11 +155,19 @@ func (h *Host) String() string {
 	}
 	add(h.Budget > 0, "budget %d", h.Budget)
 	add(h.Robots != "", "robots %s", h.Robots)
+	add(h.Recrawl != "", "recrawl %s", h.Recrawl)
+	add(h.Weight > 0, "weight %v", h.Weight)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		line = append(line, "header "+name)
 	}
 	return strings.Join(line, ", ")
 }
+
+// Bounds of Host.Weight.
+const (
+	MinWeight = 0.01
+	MaxWeight = 1000.0
+)
 
 // ParseHost parses the settings of hosts as in "delay 5s, concurrency 2, budget 1000, robots ignore". Headers
 // are not among them, because they are not stored.
@@ -200,8 +209,17 @@ func (h *Host) Set(key, text string) (err error) {
 		if h.Robots = text; h.Robots != "obey" && h.Robots != "ignore" {
 			return fmt.Errorf("robots is %q, want obey or ignore", h.Robots)
 		}
+	case "recrawl":
+		if _, err := revisit.ParseAim(text); err != nil {
+			return fmt.Errorf("recrawl is %q, %w", text, err)
+		}
+		h.Recrawl = text
+	case "weight":
+		if h.Weight, err = strconv.ParseFloat(text, 64); err != nil || !(h.Weight >= MinWeight && h.Weight <= MaxWeight) {
+			return fmt.Errorf("weight is %q, want %v to %v, where other pages have 1", text, MinWeight, MaxWeight)
+		}
 	default:
-		return fmt.Errorf("unknown key %q, want delay, concurrency, domain-rate, budget, headers or robots", key)
+		return fmt.Errorf("unknown key %q, want delay, concurrency, domain-rate, budget, robots, recrawl, weight or headers", key)
 	}
 	return nil
 }

@@ -147,6 +147,8 @@ type Host struct {
 	DomainRate  *float64          `json:"domain_rate,omitempty"` // nil means Settings.DomainRate; 0 means no limit
 	Budget      uint64            `json:"budget,omitempty"`      // URLs queued at most; 0 means Settings.MaxPerHost
 	Robots      string            `json:"robots,omitempty"`      // "obey" or "ignore"; empty means Settings.Robots
+	Recrawl     string            `json:"recrawl,omitempty"`     // as Settings.Recrawl; empty means that, too
+	Weight      float64           `json:"weight,omitempty"`      // of pages beside those of other hosts; 0 means 1
 	Headers     map[string]string `json:"-"`                     // sent with each request; not stored
 }
 

@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/bloomfrontier/crawler/frontier/revisit"
 )
 
 // Override has the settings of the hosts whose key matches Pattern. A field with its zero value leaves
@@ -15,6 +18,8 @@ type Override struct {
 	MaxItems     uint64 // holds for hosts of seeds, too
 	IgnoreRobots *bool
 	DomainRate   *float64
+	Recrawl      *revisit.Aim
+	Weight       float64
 	Header       map[string][]string // added to Policy.Header, or in place of headers with the same name
 }
 
@@ -34,6 +39,12 @@ func (o *Override) apply(h *Host) {
 	}
 	if o.IgnoreRobots != nil {
 		h.IgnoreRobots = *o.IgnoreRobots
+	}
+	if o.Recrawl != nil {
+		h.Recrawl, h.OwnRecrawl = *o.Recrawl, true
+	}
+	if o.Weight > 0 {
+		h.Weight = o.Weight
 	}
 	if len(h.Header) == 0 {
 		h.Header = o.Header
@@ -69,6 +80,21 @@ func NewHosts(rows ...Override) Hosts {
 		}
 	}
 	return t
+}
+
+// Revisits describes what the rows say about Recrawl and Weight: two equal texts mean the same.
+func (t *Hosts) Revisits() string {
+	var b strings.Builder
+	for i := range t.rows {
+		if o := &t.rows[i]; o.Recrawl != nil || o.Weight > 0 {
+			fmt.Fprintf(&b, " %q %d", o.Pattern, i)
+			if o.Recrawl != nil {
+				fmt.Fprintf(&b, " %v", *o.Recrawl)
+			}
+			fmt.Fprintf(&b, " %v", o.Weight)
+		}
+	}
+	return b.String()
 }
 
 // Find returns the first row that matches a host key, or nil.

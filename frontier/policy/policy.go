@@ -156,6 +156,11 @@ type Host struct {
 	MaxItems uint64
 	// UnlessSeed says that MaxItems does not hold if the host is that of a seed (see frontier.SeedHost).
 	UnlessSeed bool
+	// Recrawl says how often the pages of the host are visited again: as Policy.Recrawl, unless OwnRecrawl is set. Weight is
+	// how much each of them matters beside a page of weight 1.
+	Recrawl    revisit.Aim
+	OwnRecrawl bool
+	Weight     float64
 }
 
 // Host returns the settings of a host key. A host key of checks (see frontier.CheckHost) has those of
@@ -165,7 +170,7 @@ func (p *Policy) Host(key string) Host {
 	plain, isCheck := frontier.Checked(key)
 	h := Host{
 		Politeness: p.Politeness, DomainRate: p.DomainRate, Concurrency: p.HostConcurrency, IgnoreRobots: p.IgnoreRobots, Header: p.Header,
-		MaxItems: p.MaxPerHost, UnlessSeed: p.SeedsUnlimited,
+		MaxItems: p.MaxPerHost, UnlessSeed: p.SeedsUnlimited, Recrawl: p.Recrawl, Weight: 1,
 	}
 	if own := p.Hosts.Find(plain); own != nil {
 		own.apply(&h)

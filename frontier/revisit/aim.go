@@ -42,8 +42,14 @@ func ParseAim(text string) (Aim, error) {
 // On reports whether pages are visited again.
 func (a Aim) On() bool { return a != Aim{} }
 
+// never is the time until the next visit of a page that is not visited again.
+const never = 100 * 365 * day
+
 // Plan returns the plan for an aim. The census has the pages that are known.
 func (a Aim) Plan(c *Census, limits Limits) Plan {
+	if !a.On() {
+		return Fixed(never, Limits{never, never})
+	}
 	if a.Every > 0 {
 		return Fixed(a.Every, limits)
 	}
@@ -63,9 +69,9 @@ func ParseLimits(text string) (l Limits, err error) {
 }
 
 // Again returns the row with the time of the next visit that a plan gives it. A page that was not found, or that is gone,
-// keeps its time. notBefore is when the site's max-age ends.
+// keeps its time, unless the plan, or the one before it, is never to visit it again. notBefore is when the site's max-age ends.
 func (r Row) Again(p Plan, weight float64, notBefore time.Time) Row {
-	if r.Missing > 0 {
+	if r.Missing > 0 && p.every < never && r.Next.Sub(r.Visited) < never {
 		return r
 	}
 	r.Next = r.Visited.Add(p.Interval(Rate(r.History), weight))

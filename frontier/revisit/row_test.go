@@ -78,6 +78,24 @@ func TestRow(t *testing.T) {
 	}
 }
 
+// TestNever: a page that is not visited again has no time, whatever its visits find, until it has another plan.
+func TestNever(t *testing.T) {
+	never, weekly := Aim{}.Plan(new(Census), Limits{time.Hour, 90 * day}), Fixed(7*day, Limits{time.Hour, 90 * day})
+	for name, answer := range map[string]Answer{"content": Content, "not found": NotFound, "no answer": NoAnswer} {
+		at := time.Unix(1e9, 0).UTC()
+		row, _ := Row{}.After(Visit{At: at, Answer: Content}, weekly, 1)
+		at = at.Add(7 * day)
+		row, _ = row.After(Visit{At: at, Answer: answer}, never, 1)
+		years := row.Next.Sub(at) / (365 * day)
+		if again := row.Again(weekly, 1, time.Time{}); years < 90 || again.Next.Sub(at) > 7*day {
+			t.Errorf("%s: the next visit is after %d years, and with another plan at %v, want never, and within 7 days", name, years, again.Next)
+		}
+		if again := row.Again(weekly, 1, time.Time{}).Again(never, 1, time.Time{}); again.Next.Sub(at) < 90*365*day {
+			t.Errorf("%s: with the plan again the next visit is at %v, want never", name, again.Next)
+		}
+	}
+}
+
 // TestHistory: a row keeps its last intervals, shares none with the rows before it, and remembers no interval of a clock that went back.
 func TestHistory(t *testing.T) {
 	plan := Fixed(day, Limits{time.Hour, 90 * day})

@@ -28,6 +28,8 @@ type VisitHost struct {
 	Pages  int64
 	Queued int64
 	PerDay float64
+	// What became of changes that sitemaps announce: found, not found, and found without having been announced.
+	Right, Wrong, Missed int64
 }
 
 // VisitState is what the rows of a crawl sum up to, in forms that this package does not read. nil means that there is none.
@@ -92,11 +94,15 @@ func (s *Store) writeVisits(ctx context.Context, tx pgx.Tx, c *VisitChange) erro
 		}
 	}
 	if len(c.Hosts) > 0 {
-		names, pages, queued, perDay := make([]string, len(c.Hosts)), make([]int64, len(c.Hosts)), make([]int64, len(c.Hosts)), make([]float64, len(c.Hosts))
+		names, perDay := make([]string, len(c.Hosts)), make([]float64, len(c.Hosts))
+		var counts [5][]int64
 		for i, host := range c.Hosts {
-			names[i], pages[i], queued[i], perDay[i] = host.Host, host.Pages, host.Queued, host.PerDay
+			names[i], perDay[i] = host.Host, host.PerDay
+			for k, n := range [...]int64{host.Pages, host.Queued, host.Right, host.Wrong, host.Missed} {
+				counts[k] = append(counts[k], n)
+			}
 		}
-		batch.Queue(s.sql("save_visit_hosts"), s.crawl, names, pages, queued, perDay)
+		batch.Queue(s.sql("save_visit_hosts"), s.crawl, names, counts[0], counts[1], perDay, counts[2], counts[3], counts[4])
 		batch.Queue(s.sql("drop_visit_hosts"), s.crawl, names)
 	}
 	if c.Source != "" {

@@ -312,7 +312,11 @@ func (b batch) addHost(more *HostSum) error {
 		return b.Delete(key, nil)
 	}
 	value := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(sum.Pages)), uint64(max(sum.Queued+more.Queued, 0)))
-	return b.Set(key, binary.BigEndian.AppendUint64(value, math.Float64bits(max(sum.PerDay+more.PerDay, 0))), nil)
+	value = binary.BigEndian.AppendUint64(value, math.Float64bits(max(sum.PerDay+more.PerDay, 0)))
+	for _, n := range [...]int64{sum.Right + more.Right, sum.Wrong + more.Wrong, sum.Missed + more.Missed} {
+		value = binary.AppendUvarint(value, uint64(n))
+	}
+	return b.Set(key, value, nil)
 }
 
 // decode sets the sums to those that addHost wrote.
@@ -324,9 +328,19 @@ func (h *HostSum) decode(b []byte) error {
 		}
 		*n, b = int64(value), b[size:]
 	}
-	if len(b) != 8 {
+	if len(b) < 8 {
 		return errRow
 	}
-	h.PerDay = math.Float64frombits(binary.BigEndian.Uint64(b))
+	h.PerDay, b = math.Float64frombits(binary.BigEndian.Uint64(b)), b[8:]
+	if len(b) == 0 {
+		return nil // of an earlier version
+	}
+	for _, n := range []*int64{&h.Right, &h.Wrong, &h.Missed} {
+		value, size := binary.Uvarint(b)
+		if size <= 0 {
+			return errRow
+		}
+		*n, b = int64(value), b[size:]
+	}
 	return nil
 }

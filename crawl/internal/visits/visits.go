@@ -27,8 +27,28 @@ const OfferAgain = 24 * time.Hour
 // sweepMark begins state.Sweep.
 const sweepMark = 'r'
 
-// weight is that of each page.
-const weight = 1
+// Plans says how the pages of a host are visited again. It is safe for concurrent use.
+type Plans func(host string) HostPlan
+
+// HostPlan is how the pages of a host are visited again.
+type HostPlan struct {
+	Plan   revisit.Plan
+	Weight float64 // of a page beside others
+	Own    bool    // the host has a plan of its own, so the estimate of what is up to date leaves it out
+}
+
+// Everywhere returns a plan for all hosts.
+func Everywhere(plan revisit.Plan) Plans {
+	return func(string) HostPlan { return HostPlan{Plan: plan, Weight: 1} }
+}
+
+// counted returns the weight of a page in the census.
+func (p *HostPlan) counted() float64 {
+	if p.Own {
+		return 0
+	}
+	return p.Weight
+}
 
 // Row is what is remembered about a page.
 type Row struct {
@@ -38,23 +58,37 @@ type Row struct {
 	Read      time.Time         // the last visit with content
 	Archived  time.Time         // fetched_at of the last visit whose content an archive keeps whole, if there is one; to the millisecond
 	NotBefore time.Time         // when the site's max-age ends
+	Weight    float64           // in the census; 0 means that it is not counted
 	Queued    bool              // for the visit after Item.Round, or after Reached
-	Due       time.Time         // when that visit was due, while Queued
+	Later     bool              // it is due, but its host has enough in the queue; Next is when it is looked at again
+	Due       time.Time         // when the visit was due, while Queued or Later
 	Sampled   bool              // that visit measures how many pages are up to date
 	// Reached is the latest round that was completed. It can be more than Item.Round until the record of that round is
 	// read, and for ever if that record is lost.
 	Reached uint32
+
+	Claim   Claim     // what a sitemap said of the page since its last visit
+	Claimed time.Time // when
 }
+
+// Claim is what a sitemap says of a page: whether it was modified since its last visit.
+type Claim uint8
+
+// The claims. 0 means that there is none.
+const (
+	ClaimChanged Claim = iota + 1
+	ClaimSame
+)
 
 // due returns when the next visit is, or was, due.
 func (r *Row) due() time.Time {
-	if r.Queued && !r.Due.IsZero() {
+	if (r.Queued || r.Later) && !r.Due.IsZero() {
 		return r.Due
 	}
 	return r.Next
 }
 
-// counts reports whether the census counts the row.
+// counts reports whether the row wants visits at the rate of its plan.
 func (r *Row) counts() bool { return !r.IsGone() }
 
 // state is what the rows sum up to, and how far they follow the records.
@@ -263,13 +297,17 @@ func (c *change) replace(item bloomstore.Fingerprint, before, after *Row) {
 			continue
 		}
 		f.Pages += int64(of.n)
-		if of.row.counts() {
-			c.census.Add(revisit.Rate(of.row.History), weight, of.n)
-		} else {
+		switch {
+		case !of.row.counts():
 			f.Gone += int64(of.n)
+		case of.row.Weight > 0:
+			c.census.Add(revisit.Rate(of.row.History), of.row.Weight, of.n)
 		}
 		if of.row.Queued {
 			f.Queued += int64(of.n)
+		}
+		if of.row.Later {
+			f.Later += int64(of.n)
 		}
 		c.countHost(of.row, of.n)
 	}
@@ -285,19 +323,19 @@ type Visit struct {
 
 // Add adds visits, in the order of their records, which end before a place. A record of a round that the row has reached
 // changes nothing. So the records of a crawl can be read from the beginning at any time.
-func (s *Store) Add(visits []Visit, end record.Place, plan revisit.Plan) error {
-	return s.add(visits, plan, func(c *change) { c.state.At = end })
+func (s *Store) Add(visits []Visit, end record.Place, plans Plans) error {
+	return s.add(visits, plans, func(c *change) { c.state.At = end })
 }
 
 // Cursor says how far one of several readers has read the records that it follows.
 type Cursor struct{ Source, At string }
 
 // AddFrom is Add for rows that several processes share.
-func (s *Store) AddFrom(visits []Visit, end Cursor, plan revisit.Plan) error {
-	return s.add(visits, plan, func(c *change) { c.cursor = end })
+func (s *Store) AddFrom(visits []Visit, end Cursor, plans Plans) error {
+	return s.add(visits, plans, func(c *change) { c.cursor = end })
 }
 
-func (s *Store) add(visits []Visit, plan revisit.Plan, note func(*change)) error {
+func (s *Store) add(visits []Visit, plans Plans, note func(*change)) error {
 	items := make([]bloomstore.Fingerprint, len(visits))
 	for i := range visits {
 		items[i] = visits[i].Fingerprint
@@ -305,13 +343,13 @@ func (s *Store) add(visits []Visit, plan revisit.Plan, note func(*change)) error
 	return s.change("added", items, func(c *change) error {
 		note(c)
 		for i := range visits {
-			c.add(&visits[i], plan)
+			c.add(&visits[i], plans)
 		}
 		return nil
 	})
 }
 
-func (c *change) add(v *Visit, plan revisit.Plan) {
+func (c *change) add(v *Visit, plans Plans) {
 	before, found := c.row(v.Fingerprint)
 	if found && v.Item.Round <= before.Item.Round || !found && v.Answer == revisit.NoAnswer { // the latter was not fetched yet
 		return
@@ -321,8 +359,9 @@ func (c *change) add(v *Visit, plan revisit.Plan) {
 		old = nil
 	}
 	var said revisit.Change
-	after.Row, said = before.After(v.Visit, plan, weight)
-	after.Item, after.Queued, after.Sampled, after.Due = v.Item, false, false, time.Time{}
+	own := plans(v.Item.Host)
+	after.Row, said = before.After(v.Visit, own.Plan, own.Weight)
+	after.Item, after.Queued, after.Later, after.Sampled, after.Due, after.Weight = v.Item, false, false, false, time.Time{}, own.counted()
 	after.Reached = max(before.Reached, v.Item.Round)
 	c.measure(&before, v.At, said)
 	if v.Answer == revisit.Content {
@@ -332,7 +371,8 @@ func (c *change) add(v *Visit, plan revisit.Plan) {
 		after.Target, after.Read = v.Target, v.At
 	}
 	if v.Answer != revisit.NoAnswer {
-		after.NotBefore = v.At.Add(v.MaxAge)
+		c.judge(&before, v.At, said)
+		after.NotBefore, after.Claim, after.Claimed = v.At.Add(v.MaxAge), 0, time.Time{}
 	}
 	if v.Item.Round > 0 {
 		f := &c.state.Figures
@@ -401,10 +441,34 @@ func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time
 				continue
 			}
 			after := before
-			if !before.Queued {
+			if !before.Queued && !before.Later {
 				after.Due = before.Next
 			}
-			after.Queued, after.Sampled, after.Next = true, before.Sampled || rows[i].Sampled, now.Add(OfferAgain)
+			after.Queued, after.Later, after.Sampled, after.Next = true, false, before.Sampled || rows[i].Sampled, now.Add(OfferAgain)
+			c.replace(item, &before, &after)
+		}
+		return nil
+	})
+}
+
+// soonest is when a page whose host has enough in the queue is looked at again. The time grows with how late the page is,
+// so that many pages of a slow host are not looked at all the time.
+const soonest = time.Minute
+
+// Postpone notes that pages are due, but that their hosts have enough in the queue for now. It does nothing for a page that is
+// queued, or whose row has another round by now.
+func (s *Store) Postpone(items []bloomstore.Fingerprint, rows []Row, now time.Time) error {
+	return s.change("postponed", items, func(c *change) error {
+		for i, item := range items {
+			before, found := c.row(item)
+			if !found || before.Queued || before.Item.Round != rows[i].Item.Round {
+				continue
+			}
+			after := before
+			if after.Later = true; !before.Later {
+				after.Due = before.Next
+			}
+			after.Next = now.Add(max(soonest, now.Sub(after.Due)/4))
 			c.replace(item, &before, &after)
 		}
 		return nil
@@ -444,8 +508,8 @@ func (s *Store) Begin(plan, kept string, now time.Time) error {
 	})
 }
 
-// Sweep gives at most n rows their time by a plan, and reports whether there are more.
-func (s *Store) Sweep(plan revisit.Plan, n int) (more bool, err error) {
+// Sweep gives at most n rows their time and weight by their plans, and reports whether there are more.
+func (s *Store) Sweep(plans Plans, n int) (more bool, err error) {
 	s.mu.Lock()
 	done := s.state.Sweep == nil
 	s.mu.Unlock()
@@ -463,10 +527,12 @@ func (s *Store) Sweep(plan revisit.Plan, n int) (more bool, err error) {
 		c.state.Sweep = nil
 		for i := range found {
 			before, item := *found[i].row, found[i].item
-			if after := before; !before.Queued {
-				after.Row = before.Again(plan, weight, before.NotBefore)
-				c.replace(item, &before, &after)
+			own, after := plans(before.Item.Host), before
+			if after.Weight = own.counted(); !before.Queued {
+				after.Row = before.Again(own.Plan, own.Weight, before.NotBefore)
+				after.Later, after.Due = false, time.Time{}
 			}
+			c.replace(item, &before, &after)
 			if i == n-1 {
 				c.state.Sweep = append([]byte{sweepMark}, item[:]...)
 			}

@@ -100,7 +100,7 @@ func TestRow(t *testing.T) {
 		end := record.Place{File: 2, Offset: 77}
 		v := visitOf(1, 4, begun, revisit.Content, 'a')
 		v.MaxAge = 9 * day
-		must(t, s.Add([]visits.Visit{v, visitOf(2, 0, begun, revisit.NoAnswer, 0)}, end, plan))
+		must(t, s.Add([]visits.Visit{v, visitOf(2, 0, begun, revisit.NoAnswer, 0)}, end, visits.Everywhere(plan)))
 		must(t, s.Close())
 		s = open()
 		defer func() { _ = s.Close() }()
@@ -115,7 +115,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("the next record begins at %v, want %v", s.At(), end)
 		}
 		old := visitOf(1, 3, begun.Add(day), revisit.Content, 'b')
-		must(t, s.Add([]visits.Visit{old, v}, end, plan))
+		must(t, s.Add([]visits.Visit{old, v}, end, visits.Everywhere(plan)))
 		if again, _, _ := s.Row(printOf(1)); again.Text != row.Text || again.Item.Round != 4 || len(again.History) != 0 {
 			t.Errorf("after earlier records the row is %+v", again)
 		}
@@ -140,7 +140,7 @@ func TestReadAgain(t *testing.T) {
 			must(t, err)
 			return s.ReadAgain(&row, begun.Add(-30*day))
 		}
-		must(t, s.Add([]visits.Visit{visitOf(1, 0, begun.Add(time.Minute), revisit.Content, 'a')}, record.Place{File: 1, Offset: 1}, plan))
+		must(t, s.Add([]visits.Visit{visitOf(1, 0, begun.Add(time.Minute), revisit.Content, 'a')}, record.Place{File: 1, Offset: 1}, visits.Everywhere(plan)))
 		if again() {
 			t.Error("a page that was read after the settings began is read again")
 		}
@@ -149,7 +149,7 @@ func TestReadAgain(t *testing.T) {
 		if !again() {
 			t.Error("after a change of what is kept, a page is not read again")
 		}
-		must(t, s.Add([]visits.Visit{visitOf(1, 1, begun.Add(2*time.Hour), revisit.Content, 'a')}, record.Place{File: 1, Offset: 2}, plan))
+		must(t, s.Add([]visits.Visit{visitOf(1, 1, begun.Add(2*time.Hour), revisit.Content, 'a')}, record.Place{File: 1, Offset: 2}, visits.Everywhere(plan)))
 		if again() {
 			t.Error("a page that was read after the change is read again")
 		}
@@ -219,10 +219,11 @@ func TestModel(t *testing.T) {
 		var model [pages]page
 		var records []visits.Visit // all of the crawl, in order
 		seen := make(map[[2]int]bool)
-		plan := revisit.Fixed(day, limits)
+		plan, of := revisit.Fixed(day, limits), visits.HostPlan{Weight: 1}
+		plans := func(string) visits.HostPlan { return visits.HostPlan{Plan: plan, Weight: of.Weight, Own: of.Own} }
 		most := time.Duration(0)
 		for range steps {
-			switch rng.IntN(10) {
+			switch rng.IntN(12) {
 			case 0, 1, 2, 3: // the crawl fetches a page
 				n := rng.IntN(pages)
 				p := &model[n]
@@ -250,7 +251,7 @@ func TestModel(t *testing.T) {
 				do(func() error {
 					at := int(s.At().Offset)
 					if n := min(at+1+rng.IntN(20), len(records)); n > at {
-						return s.Add(records[at:n], record.Place{File: 1, Offset: int64(n)}, plan)
+						return s.Add(records[at:n], record.Place{File: 1, Offset: int64(n)}, plans)
 					}
 					return nil
 				})
@@ -293,19 +294,48 @@ func TestModel(t *testing.T) {
 			case 9: // the settings
 				if rng.IntN(4) == 0 {
 					every := time.Duration(1+rng.IntN(72)) * time.Hour
-					plan = revisit.Fixed(every, limits)
-					do(func() error { return s.Begin(every.String(), "k", now) })
+					plan, of = revisit.Fixed(every, limits), visits.HostPlan{Weight: float64(1 + rng.IntN(3)), Own: rng.IntN(3) == 0}
+					do(func() error { return s.Begin(fmt.Sprint(every, of), "k", now) })
 				}
-				do(func() error { _, err := s.Sweep(plan, 5); return err })
+				do(func() error { _, err := s.Sweep(plans, 5); return err })
+			case 10: // a host has enough in the queue
+				do(func() error {
+					prints, rows, _, err := s.Due(now, 3)
+					if err != nil {
+						return err
+					}
+					return s.Postpone(prints, rows, now)
+				})
+			case 11: // a sitemap is read
+				var all []visits.Lastmod
+				for range 5 {
+					first := now.Add(-time.Duration(rng.Int64N(int64(3 * day))))
+					all = append(all, visits.Lastmod{Item: printOf(rng.IntN(pages + 5)), First: first, Until: first.Add(time.Duration(rng.Int64N(int64(day))))})
+				}
+				do(func() error { return s.Claim(all, now) })
 			}
 		}
 		do(func() error {
 			at := int(s.At().Offset)
-			return s.Add(records[at:], record.Place{File: 1, Offset: int64(len(records))}, plan)
+			return s.Add(records[at:], record.Place{File: 1, Offset: int64(len(records))}, plans)
 		})
 		f, err := s.Figures(begun.Add(most+400*day), plan)
 		must(t, err)
-		known, queued, gone, perDay := int64(0), int64(0), int64(0), 0.0
+		do(func() error { return s.Begin("last", "k", now) })
+		for more := true; more; {
+			do(func() (err error) { more, err = s.Sweep(plans, 20); return err })
+		}
+		do(func() error {
+			prints, rows, _, err := s.Due(now, 3)
+			if err != nil {
+				return err
+			}
+			return s.Postpone(prints, rows, now)
+		})
+		if f, err = s.Figures(begun.Add(most+400*day), plan); err != nil {
+			t.Fatal(err)
+		}
+		known, queued, later, gone, perDay := int64(0), int64(0), int64(0), int64(0), 0.0
 		for n := range model {
 			row, found, err := s.Row(printOf(n))
 			must(t, err)
@@ -320,8 +350,14 @@ func TestModel(t *testing.T) {
 				queued++
 			}
 			due := row.Next
-			if row.Queued {
+			if row.Queued || row.Later {
 				due = row.Due
+			}
+			if row.Later {
+				later++
+			}
+			if weight := of.Weight; row.Weight != weight && !of.Own || of.Own && row.Weight != 0 {
+				t.Errorf("page %d has weight %v, want %+v", n, row.Weight, of)
 			}
 			if row.IsGone() {
 				gone++
@@ -332,19 +368,23 @@ func TestModel(t *testing.T) {
 				t.Errorf("page %d counts as queued, but is not", n)
 			}
 		}
-		if f.Pages != known || f.Queued != queued || f.Gone != gone || f.Due != known {
-			t.Errorf("figures %+v, want %d pages, all due, %d queued, %d gone", f, known, queued, gone)
+		if f.Pages != known || f.Queued != queued || f.Later != later || f.Gone != gone || f.Due != known {
+			t.Errorf("figures %+v, want %d pages, all due, %d queued, %d later, %d gone", f, known, queued, later, gone)
 		}
 		if sum, err := s.Host("a.test"); err != nil || sum.Pages != known || sum.Queued != queued || math.Abs(sum.PerDay-perDay) > 1e-3 {
 			t.Errorf("the sums of the host are %+v, %v, want %d pages, %d queued, %v visits a day", sum, err, known, queued, perDay)
 		}
-		if census := s.Census().Pages(); census != float64(known-gone) {
-			t.Errorf("the census has %v pages, want %d", census, known-gone)
+		want := float64(known - gone)
+		if of.Own {
+			want = 0
+		}
+		if census := s.Census().Pages(); census != want {
+			t.Errorf("the census has %v pages, want %v", census, want)
 		}
 		all, _, _, err := s.Due(begun.Add(most+400*day), pages+1)
 		must(t, err)
 		do(func() error { return s.Purge(all) })
-		if f, err := s.Figures(now, plan); err != nil || f.Pages+f.Due+f.Queued+f.Gone != 0 || f.Purged != known || s.Census().Pages() != 0 {
+		if f, err := s.Figures(now, plan); err != nil || f.Pages+f.Due+f.Queued+f.Later+f.Gone != 0 || f.Purged != known || s.Census().Pages() != 0 {
 			t.Errorf("after a purge of all: %+v, %v", f, err)
 		}
 		if hosts, err := s.Busiest(3); err != nil || len(hosts) != 0 {
@@ -365,14 +405,14 @@ func TestSweep(t *testing.T) {
 			all = append(all, visitOf(n, 0, begun, revisit.Content, 'a'))
 		}
 		must(t, s.Begin("30d", "k", begun))
-		must(t, s.Add(all, record.Place{File: 1, Offset: 1}, slow))
+		must(t, s.Add(all, record.Place{File: 1, Offset: 1}, visits.Everywhere(slow)))
 		for more := true; more; {
 			var err error
-			more, err = s.Sweep(slow, 10)
+			more, err = s.Sweep(visits.Everywhere(slow), 10)
 			must(t, err)
 		}
 		must(t, s.Begin("1d", "k", begun))
-		more, err := s.Sweep(fast, 10)
+		more, err := s.Sweep(visits.Everywhere(fast), 10)
 		if !more || err != nil {
 			t.Fatalf("the first step of three: %v, %v", more, err)
 		}
@@ -382,7 +422,7 @@ func TestSweep(t *testing.T) {
 		must(t, s.Begin("1d", "k", begun))
 		steps := 0
 		for more := true; more; steps++ {
-			more, err = s.Sweep(fast, 10)
+			more, err = s.Sweep(visits.Everywhere(fast), 10)
 			must(t, err)
 		}
 		due, _, next, err := s.Due(begun.Add(2*day), 100)
@@ -408,7 +448,7 @@ func TestMeasured(t *testing.T) {
 	visit := func(n int, round uint32) visits.Visit { return visitOf(n, round, now, revisit.Content, texts[n]) }
 	add := func(all []visits.Visit) {
 		offset++
-		must(t, s.Add(all, record.Place{File: 1, Offset: offset}, plan))
+		must(t, s.Add(all, record.Place{File: 1, Offset: offset}, visits.Everywhere(plan)))
 	}
 	for n := range pages {
 		now = begun.Add(time.Duration(rng.Int64N(int64(day))))
@@ -446,7 +486,7 @@ func TestMeasured(t *testing.T) {
 func TestRowsOfEarlierVersion(t *testing.T) {
 	dir, plan := t.TempDir(), revisit.Fixed(day, limits)
 	s := open(t, dir)
-	must(t, s.Add([]visits.Visit{visitOf(1, 0, begun, revisit.Content, 'a')}, record.Place{File: 1, Offset: 1}, plan))
+	must(t, s.Add([]visits.Visit{visitOf(1, 0, begun, revisit.Content, 'a')}, record.Place{File: 1, Offset: 1}, visits.Everywhere(plan)))
 	must(t, s.Close())
 	db, err := pebble.Open(filepath.Join(dir, "visits"), &pebble.Options{FormatMajorVersion: pebble.FormatNewest})
 	must(t, err)
@@ -489,10 +529,124 @@ func BenchmarkRows(b *testing.B) {
 						}
 						all = append(all, v)
 					}
-					must(b, s.Add(all, record.Place{File: 1, Offset: int64(round*b.N + n + 1000)}, plan))
+					must(b, s.Add(all, record.Place{File: 1, Offset: int64(round*b.N + n + 1000)}, visits.Everywhere(plan)))
 				}
 			}
 			b.ReportMetric(float64(s.DiskBytes())/float64(b.N), "disk_B/row")
 		})
 	}
+}
+
+// TestPostpone: a page whose host has enough in the queue is looked at again after a time that grows with how late it is. It is
+// as late as it was, and its visit ends that.
+func TestPostpone(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func() *visits.Store) {
+		s, plan, now := open(), revisit.Fixed(day, limits), begun.Add(day)
+		defer func() { _ = s.Close() }()
+		must(t, s.Add([]visits.Visit{visitOf(1, 0, begun, revisit.Content, 'a')}, record.Place{File: 1, Offset: 1}, visits.Everywhere(plan)))
+		steps := 0
+		for now.Before(begun.Add(8 * day)) {
+			prints, rows, next, err := s.Due(now, 10)
+			must(t, err)
+			if len(rows) == 0 {
+				now = next
+				continue
+			}
+			must(t, s.Postpone(prints, rows, now))
+			steps++
+		}
+		if steps < 20 || steps > 60 {
+			t.Errorf("a page that was late for a week was looked at %d times, want 20 to 60", steps)
+		}
+		row, _, _ := s.Row(printOf(1))
+		if f, err := s.Figures(now, plan); err != nil || f.Later != 1 || !row.Later || !row.Due.Equal(begun.Add(day)) {
+			t.Errorf("the row is %+v, the figures %+v, %v", row, f, err)
+		}
+		must(t, s.Queued([]bloomstore.Fingerprint{printOf(1)}, []visits.Row{row}, now))
+		must(t, s.Add([]visits.Visit{visitOf(1, 1, now, revisit.Content, 'a')}, record.Place{File: 1, Offset: 2}, visits.Everywhere(plan)))
+		row, _, _ = s.Row(printOf(1))
+		if f, err := s.Figures(now, plan); err != nil || f.Later+f.Queued != 0 || row.Later || !row.Next.Equal(now.Add(day)) || f.MeanLate < (6*day).Seconds() {
+			t.Errorf("after the visit the row is %+v, the figures %+v, %v", row, f, err)
+		}
+	})
+}
+
+// TestClaims: pages are due when a sitemap says that they have changed, if it was right before, both about pages that had changed and
+// about those that had not. A sitemap that always says now is not trusted, nor is one that says nothing.
+func TestClaims(t *testing.T) {
+	type site struct {
+		name    string
+		lastmod func(changed, now time.Time) (first, until time.Time) // what the sitemap says of a page that has changed at a time
+		trusted bool
+	}
+	second := func(at time.Time) (first, until time.Time) { return at, at.Add(time.Second) }
+	sites := []site{
+		{"true", func(changed, _ time.Time) (first, until time.Time) { return second(changed) }, true},
+		{"true, by day", func(changed, _ time.Time) (first, until time.Time) {
+			return changed.Truncate(day), changed.Truncate(day).Add(day)
+		}, true},
+		{"always now", func(_, now time.Time) (first, until time.Time) { return second(now) }, false},
+		{"a quarter of the changes", func(changed, _ time.Time) (first, until time.Time) {
+			if changed.Unix()/int64(6*3600)%4 == 0 {
+				return second(changed)
+			}
+			return second(begun.Add(-1000 * day))
+		}, false},
+		{"never changed", func(_, _ time.Time) (first, until time.Time) { return second(begun.Add(-1000 * day)) }, false},
+	}
+	onBoth(t, func(t *testing.T, open func() *visits.Store) {
+		rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 1))
+		s, plan := open(), visits.Everywhere(revisit.Fixed(10*day, limits))
+		defer func() { _ = s.Close() }()
+		const pages = 20
+		var changed, read [8 * pages]time.Time // by page; when it was last visited
+		var rounds [8 * pages]uint32
+		offset := int64(0)
+		visit := func(n int, now time.Time) {
+			text := byte(0)
+			for _, b := range changed[n].String() {
+				text = text*31 + byte(b)
+			}
+			v := visitOf(n, rounds[n], now, revisit.Content, text)
+			v.Item.Host, v.MaxAge, read[n] = sites[n/pages].name, 0, now
+			offset++
+			must(t, s.Add([]visits.Visit{v}, record.Place{File: 1, Offset: offset}, plan))
+			rounds[n]++
+		}
+		for n := range len(sites) * pages {
+			changed[n] = begun.Add(-day)
+			visit(n, begun)
+		}
+		early := make(map[string]int) // visits before the plan's time that found a change
+		for now := begun.Add(6 * time.Hour); now.Before(begun.Add(100 * day)); now = now.Add(6 * time.Hour) {
+			for n := range len(sites) * pages {
+				if rng.IntN(4*12) == 0 { // a page changes each 12 days
+					changed[n] = now.Add(-time.Minute)
+				}
+			}
+			var all []visits.Lastmod
+			for n := range len(sites) * pages {
+				first, until := sites[n/pages].lastmod(changed[n], now)
+				all = append(all, visits.Lastmod{Item: printOf(n), First: first, Until: until})
+			}
+			must(t, s.Claim(all, now))
+			prints, rows, _, err := s.Due(now, 1000)
+			must(t, err)
+			must(t, s.Queued(prints, rows, now))
+			for _, print := range prints {
+				n := int(binary.BigEndian.Uint64(print[8:]))
+				if now.Sub(read[n]) < 9*day && changed[n].After(read[n]) {
+					early[sites[n/pages].name]++
+				}
+				visit(n, now)
+			}
+		}
+		for _, site := range sites {
+			sum, err := s.Host(site.name)
+			if err != nil || sum.Trusted() != site.trusted || (early[site.name] > 0) != site.trusted {
+				t.Errorf("%s: %+v, %v, %d early visits; want trusted %t", site.name, sum, err, early[site.name], site.trusted)
+			}
+			t.Logf("%s: %d right, %d wrong, %d missed, %d early visits", site.name, sum.Right, sum.Wrong, sum.Missed, early[site.name])
+		}
+	})
 }

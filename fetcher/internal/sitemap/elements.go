@@ -27,6 +27,10 @@ type elements struct {
 	inURL bool
 	kind  Kind
 
+	modified   func(Modified) // see ReadModified
+	loc        string         // of the entry of a sitemap that is being read
+	inModified bool           // lastmod is being read, in the place of a URL
+
 	inGUID bool   // the URL that is being read is the guid of an RSS item
 	guid   string // of the RSS item that is being read, if it is a URL
 	linked bool   // that item has a link
@@ -135,6 +139,9 @@ func (x *elements) start(closed bool) error {
 		return nil
 	}
 	x.kind, x.inURL = kindOf(parent, name)
+	if x.modified != nil && name == "lastmod" && (parent == "url" || parent == "sitemap") && x.loc != "" {
+		x.inURL, x.inModified = true, true
+	}
 	x.inGUID = x.inURL && name == "guid"
 	if len(x.open) < maxDepth {
 		x.open = append(x.open, element{name, outside})
@@ -164,6 +171,7 @@ func (x *elements) leave(i int) {
 func (x *elements) enter(name string) (parent string) {
 	switch name {
 	case "url", "sitemap", "item", "entry":
+		x.loc = ""
 		if i := slices.IndexFunc(x.open, func(e element) bool { return e.name == name }); i >= 0 {
 			x.leave(i)
 		}
@@ -260,7 +268,14 @@ func (x *elements) flush() error {
 		x.guid, x.inGUID = url, false
 		return nil
 	}
-	x.linked = x.linked || url != ""
+	if x.inModified {
+		x.inModified = false
+		if first, until, is := parseDate(url); is {
+			x.modified(Modified{x.loc, x.bases, first, until})
+		}
+		return nil
+	}
+	x.linked, x.loc = x.linked || url != "", url
 	return x.show(Entry{url, x.kind, x.bases})
 }
 

@@ -5,8 +5,8 @@
 // It owns the forms of a file and their limits. It reads a stream, and keeps only one token
 // of it in memory. It makes no requests, resolves no URLs and applies no rules. The caller
 // decides which hosts a sitemap may list, how deep indexes may nest and when to read a
-// sitemap again. The package ignores lastmod, changefreq and priority, because most sites
-// generate them and nothing here depends on them.
+// sitemap again. The package ignores changefreq and priority, because most sites generate
+// them. Many sites generate lastmod, too, so the caller must find out whether it is true.
 //
 // Broken files are common. So the package uses the HTML tokenizer instead of an XML parser.
 // It continues after undeclared namespaces, stray ampersands and tags, and invalid UTF-8.
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -94,10 +95,23 @@ func ReadFeed(r io.Reader, contentType string, visit func(Entry) bool) (Summary,
 	return read(r, contentType, reading{limit: MaxBytes, feed: true}, visit)
 }
 
+// Modified is the lastmod of an entry. The day, month or year of a date without a time is in UTC.
+type Modified struct {
+	URL          string
+	Bases        []string  // as in Entry
+	First, Until time.Time // the page was modified last in this second, day, month or year; Until is its end
+}
+
+// ReadModified is like Read, and also calls modified with each lastmod, soon after the call of visit with its entry.
+func ReadModified(r io.Reader, contentType string, visit func(Entry) bool, modified func(Modified)) (Summary, error) {
+	return read(r, contentType, reading{limit: MaxBytes, modified: modified}, visit)
+}
+
 // reading is how a file is read.
 type reading struct {
-	limit int64 // of its bytes
-	feed  bool  // as ReadFeed does
+	modified func(Modified) // nil means that lastmod is not read
+	limit    int64          // of its bytes
+	feed     bool           // as ReadFeed does
 }
 
 func read(r io.Reader, contentType string, how reading, visit func(Entry) bool) (Summary, error) {
@@ -132,7 +146,9 @@ func read(r io.Reader, contentType string, how reading, visit func(Entry) bool) 
 			err = ErrFormat
 		}
 	default:
-		err = newElements(text.Reader, how.feed, show).read()
+		x := newElements(text.Reader, how.feed, show)
+		x.modified = how.modified
+		err = x.read()
 	}
 	if errors.Is(err, errStopped) {
 		return sum, nil

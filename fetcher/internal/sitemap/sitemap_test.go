@@ -323,3 +323,53 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportMetric(float64(b.N)*MaxEntries/b.Elapsed().Seconds(), "entries/s")
 	})
 }
+
+// TestReadModified: each lastmod is read with the entry before it, in each form of the W3C date and in those that sites use instead.
+func TestReadModified(t *testing.T) {
+	const day, minute, second = 24 * time.Hour, time.Minute, time.Second
+	noon := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	at := func(t time.Time, length time.Duration) string { return t.Format(time.RFC3339) + " " + length.String() }
+	for text, want := range map[string]string{
+		"2026-11-28T12:00:00Z":          at(noon, second),
+		" 2026-11-28T14:00:00+02:00\n":  at(noon, second),
+		"2026-11-28T12:00:00.123Z":      at(noon, second),
+		"2026-11-28T12:00Z":             at(noon, minute),
+		"2026-11-28T12:00:00":           at(noon, second),
+		"2026-11-28 12:00:00":           at(noon, second),
+		"2026-11-28 12:00:00+00:00":     at(noon, second),
+		"2026-11-28T12:00:00+0000":      at(noon, second),
+		"2026-11-28 12:00":              at(noon, minute),
+		"2026-11-28":                    at(noon.Add(-12*time.Hour), day),
+		"2026-02":                       at(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), 28*day),
+		"2026":                          at(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 365*day),
+		"<![CDATA[2026-11-28]]>":        at(noon.Add(-12*time.Hour), day),
+		"":                              "",
+		"yesterday":                     "",
+		"28.11.2026":                    "",
+		"2026-13-28":                    "",
+		"Sat, 28 Nov 2026 12:00:00 GMT": "",
+	} {
+		file := "<urlset xmlns:n='urn:n'><url><loc>http://a.test/1</loc><lastmod>" + text + "</lastmod><n:x><lastmod>2020</lastmod></n:x></url>" +
+			"<url><loc>http://a.test/2</loc></url><url><lastmod>2020</lastmod><loc>http://a.test/3</loc></url></urlset>"
+		var urls []string
+		got := ""
+		_, err := ReadModified(strings.NewReader(file), "", func(e Entry) bool {
+			urls = append(urls, e.URL)
+			return true
+		}, func(m Modified) {
+			got += m.URL + " " + at(m.First.Truncate(time.Second), m.Until.Sub(m.First))
+		})
+		if want != "" {
+			want = "http://a.test/1 " + want
+		}
+		if err != nil || got != want || strings.Join(urls, " ") != "http://a.test/1 http://a.test/2 http://a.test/3" {
+			t.Errorf("%q: %q, %v, want %q; the URLs are %q", text, got, err, want, urls)
+		}
+	}
+	got := ""
+	_, err := ReadModified(strings.NewReader("<sitemapindex><sitemap><loc>/s</loc><lastmod>2026</lastmod></sitemap></sitemapindex>"), "",
+		func(Entry) bool { return true }, func(m Modified) { got += m.URL; got += m.First.Format(" 2006") })
+	if err != nil || got != "/s 2026" {
+		t.Errorf("an index: %q, %v", got, err)
+	}
+}

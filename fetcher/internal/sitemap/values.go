@@ -4,11 +4,32 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
 // trim removes white space and a byte order mark from both ends.
 func trim(s string) string { return strings.Trim(s, "\ufeff \t\r\n\f") }
+
+// parseDate parses a date in the W3C format of sitemaps. It also takes a space instead of the T, and a time without a zone, which it takes
+// as UTC. The date is between first and until.
+func parseDate(text string) (first, until time.Time, is bool) {
+	for _, form := range []struct {
+		layout              string
+		years, months, days int
+		length              time.Duration
+	}{
+		{"2006-01-02", 0, 0, 1, 0}, {time.RFC3339, 0, 0, 0, time.Second}, {"2006-01-02T15:04Z07:00", 0, 0, 0, time.Minute},
+		{"2006-01-02T15:04:05", 0, 0, 0, time.Second}, {"2006-01-02 15:04:05", 0, 0, 0, time.Second}, {"2006-01-02T15:04:05Z0700", 0, 0, 0, time.Second},
+		{"2006-01-02 15:04:05Z07:00", 0, 0, 0, time.Second}, {"2006-01-02 15:04", 0, 0, 0, time.Minute}, {"2006-01", 0, 1, 0, 0}, {"2006", 1, 0, 0, 0},
+	} {
+		if first, err := time.Parse(form.layout, text); err == nil {
+			first = first.UTC()
+			return first, first.AddDate(form.years, form.months, form.days).Add(form.length), true
+		}
+	}
+	return first, until, false
+}
 
 // isURL reports whether a line of a text sitemap is an entry.
 func isURL(line string) bool {

@@ -33,9 +33,15 @@ CREATE TABLE crawler.visit_host (
 	pages   bigint NOT NULL,
 	queued  bigint NOT NULL,
 	per_day float8 NOT NULL,
+	rightly bigint NOT NULL,
+	wrongly bigint NOT NULL,
+	missed  bigint NOT NULL,
 	PRIMARY KEY (crawl, host)
 );
 COMMENT ON TABLE crawler.visit_host IS 'what the pages of a host sum up to';
+COMMENT ON COLUMN crawler.visit_host.rightly IS 'changes that a sitemap announced and a visit found';
+COMMENT ON COLUMN crawler.visit_host.wrongly IS 'changes that a sitemap announced and a visit did not find';
+COMMENT ON COLUMN crawler.visit_host.missed IS 'changes that a visit found although a sitemap said that there was none';
 
 CREATE TABLE crawler.visit_cursor (
 	crawl  int NOT NULL REFERENCES crawler.crawl ON DELETE CASCADE,

@@ -27,7 +27,7 @@ func (l *layers) readHosts(name string, node *yaml.Node) error {
 		case seen[h.Pattern]:
 			errs = append(errs, fmt.Errorf("%s:%d: %s is given twice", name, key.Line, at))
 		case body.Kind != yaml.MappingNode:
-			errs = append(errs, fmt.Errorf("%s:%d: %s: want delay, concurrency, domain-rate, budget, headers or robots", name, body.Line, at))
+			errs = append(errs, fmt.Errorf("%s:%d: %s: want delay, concurrency, domain-rate, budget, robots, recrawl, weight or headers", name, body.Line, at))
 		default:
 			for key, value := range pairs(body) {
 				if err := setHost(&h, key.Value, value); err != nil {

@@ -38,8 +38,8 @@ obeys the change at once, and each worker of a crawl in Redis within 5 s.
 
 NAME=VALUE given several times makes a list, NAME+=VALUE adds to a list, and
 NAME= makes it empty. What differs for some hosts: 'hosts:PATTERN=delay 5s,
-concurrency 2, budget 1000, robots ignore' for one pattern, 'hosts:PATTERN='
-removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
+concurrency 2, budget 1000, robots ignore, recrawl 1d, weight 5' for one pattern,
+'hosts:PATTERN=' removes it, and hosts=@FILE takes all from the "hosts:" of a config file.
 
 ` + whoChanges(),
 		Example: `  crawler set delay=5s --why 'the owner asked'
