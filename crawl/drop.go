@@ -28,17 +28,9 @@ func (h *Handle) Drop(ctx context.Context, rule string) (Dropped, error) {
 	if h.own != nil || h.kept != nil || h.Running(ctx) {
 		return ask(ctx, h, verbDrop, rule)
 	}
-	place := h.place
-	if server, is := place.(*engine.Server); is {
-		own := *server
-		if own.Dir != "" { // the parent of the workers' directories
-			name, err := os.Hostname()
-			if err != nil {
-				return Dropped{}, err
-			}
-			own.Dir = filepath.Join(own.Dir, name+"-drop")
-		}
-		place = &own
+	place, err := h.dropPlace()
+	if err != nil {
+		return Dropped{}, err
 	}
 	if h.location.Redis == nil {
 		if err := h.lock(ctx); err != nil {
@@ -52,6 +44,18 @@ func (h *Handle) Drop(ctx context.Context, rule string) (Dropped, error) {
 	}
 	dropped, err := ses.drop(ctx, rule)
 	return dropped, errors.Join(err, ses.close())
+}
+
+// dropPlace returns the place of a worker that only drops URLs. Its directory is not that of another worker.
+func (h *Handle) dropPlace() (engine.Place, error) {
+	server, is := h.place.(*engine.Server)
+	if !is || server.Dir == "" { // Dir is the parent of the workers' directories
+		return h.place, nil
+	}
+	name, err := os.Hostname()
+	own := *server
+	own.Dir = filepath.Join(own.Dir, name+"-drop")
+	return &own, err
 }
 
 // drop implements Handle.Drop.

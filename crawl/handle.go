@@ -77,7 +77,13 @@ func (h *Handle) keep(ctx context.Context, why engine.Purpose) (release func() e
 	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := h.openStored(ctx, why)
+	place := h.place
+	if why == engine.ToCrawl {
+		if place, err = h.dropPlace(); err != nil {
+			return nil, err
+		}
+	}
+	ses, err := openStored(ctx, h.location, place, h.network, why)
 	if err != nil {
 		return nil, err
 	}

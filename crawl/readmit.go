@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bloomfrontier/crawler/crawl/control"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -28,9 +27,6 @@ type Readmission struct {
 	NeverSeen  uint64 `json:"never_seen"` // the crawl does not know them
 }
 
-// ErrNoReadmit reports a crawl in Redis. The filter there cannot forget a URL.
-var ErrNoReadmit = control.ErrNoReadmit
-
 // readmitQuestion is a step of Handle.Readmit.
 type readmitQuestion struct {
 	Readmit
@@ -42,11 +38,8 @@ type readmitQuestion struct {
 // URLs, those that wait are dropped first, with a record and without a request. No other URL is let in. Readmit queues
 // nothing itself. It refuses URLs that crawler block or crawler drop selects, before it changes anything; those that a Rule
 // selects are left out. A call that was interrupted can be repeated. If no process runs the crawl, this process is its worker
-// meanwhile. Readmit returns ErrNoReadmit for a crawl in Redis. With an error, it also returns the counts until then.
+// meanwhile; it is a further one of a crawl in Redis. With an error, Readmit also returns the counts until then.
 func (h *Handle) Readmit(ctx context.Context, of Readmit) (sum Readmission, err error) {
-	if h.location.Redis != nil {
-		return sum, ErrNoReadmit
-	}
 	release, err := h.keep(ctx, engine.ToCrawl)
 	if err != nil {
 		return sum, err

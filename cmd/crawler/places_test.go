@@ -20,6 +20,14 @@ type placed struct {
 
 // eachPlace runs a test for a crawl in a directory, one in Redis, and one in Redis with Postgres.
 func eachPlace(t *testing.T, test func(c placed)) {
+	eachNewPlace(t, func(c placed) {
+		c.crawl("--urls", "1000")
+		test(c)
+	})
+}
+
+// eachNewPlace is like eachPlace, but does not create the crawls.
+func eachNewPlace(t *testing.T, test func(c placed)) {
 	for _, name := range []string{"dir", "redis", "postgres"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +41,6 @@ func eachPlace(t *testing.T, test func(c placed)) {
 			if c.postgres {
 				c.at = append(c.at, "--postgres", servers.Postgres(t, servers.PostgresOptions{}).DSN())
 			}
-			c.crawl("--urls", "1000")
 			test(c)
 		})
 	}

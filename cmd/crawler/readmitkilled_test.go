@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestReadmitKilled kills crawler readmit at each of its steps, and the crawl after it. In the end each page has one record
@@ -23,50 +22,59 @@ func TestReadmitKilled(t *testing.T) {
 		}
 	}))
 	t.Cleanup(site.Close)
-	dir := filepath.Join(t.TempDir(), "c")
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command("crawler", args...).Output()
-		if err != nil {
-			t.Fatalf("%q: %v: %s", args, err, out)
+	eachNewPlace(t, func(c placed) {
+		// TestDropKilled kills the step that drops URLs in Redis.
+		points, kills := []string{"readmitted", "turned"}, []string{"offered", "recorded", "completed"}
+		if c.queue == nil {
+			points = []string{"drop leased", "drop completed", "readmitted", "commit", "committed"}
+			kills = []string{"commit", "committed", "commit", "committed", "commit", "committed"}
 		}
-		return string(out)
-	}
-	crawl := []string{"crawl", "--dir", dir, "--delay", "0", "--urls", "10k", "--allow-private", site.URL + "/"}
-	run(append(crawl, "--max-pages", "30")...)
-	readmit := []string{"readmit", "--dir", dir, "--match", "[02468]$"}
-	for _, point := range []string{"drop leased:1", "drop completed:1", "drop leased:2", "commit:1", "committed:2", "readmitted:1"} {
-		_ = exec.Command("crawler", append(readmit, "--crash-at", point)...).Run() // also if it ends before it gets there
-	}
-	run(readmit...)
-	for kill := range 8 {
-		_ = exec.Command("crawler", append(crawl, "--max-pages", "0", "--crash-at", fmt.Sprintf("%s:%d", []string{"commit", "committed"}[kill%2], 2+kill))...).Run()
-	}
-	run(append(crawl, "--max-pages", "0")...)
-	run("status", "--dir", dir, "--audit")
+		crawl := []string{"--delay", "0", "--urls", "10k", "--allow-private", "--allow-series", ".", "--lease-time", "4s", site.URL + "/"}
+		c.must("crawl", append(crawl, "--max-pages", "30")...)
+		readmit := []string{"--match", "[02468]$"}
+		for _, point := range points {
+			_, _ = c.do("readmit", append(readmit, "--crash-at", point+":1")...) // also if it ends before it gets there
+		}
+		for out, begun := "", time.Now(); !strings.Contains(out, ": 30 URLs let in again"); time.Sleep(time.Second) {
+			if out = c.must("readmit", readmit...); time.Since(begun) > time.Minute { // leases of killed commands in Redis expire after a while
+				c.Fatalf("readmit prints %s", out)
+			}
+		}
+		for kill, point := range kills {
+			_, _ = c.do("crawl", append(crawl, "--max-pages", "0", "--crash-at", fmt.Sprintf("%s:%d", point, 2+kill))...)
+		}
+		c.must("crawl", append(crawl, "--max-pages", "0")...)
+		c.must("status", "--audit")
+		checkReadmitted(c, pages)
+	})
+}
+
+// checkReadmitted checks the rounds of the records.
+func checkReadmitted(c placed, pages int) {
+	c.Helper()
 	rounds := map[string]map[int]bool{}
-	for line := range strings.Lines(run("output", "--dir", dir, "--all-rounds")) {
+	for line := range strings.Lines(c.must("output", "--all-rounds")) {
 		var r struct {
 			URL   string
 			Round int
 		}
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
+			c.Fatal(err)
 		}
 		if rounds[r.URL] == nil {
 			rounds[r.URL] = map[int]bool{}
 		}
 		if rounds[r.URL][r.Round] {
-			t.Errorf("%s has two records of round %d", r.URL, r.Round)
+			c.Errorf("%s has two records of round %d", r.URL, r.Round)
 		}
 		rounds[r.URL][r.Round] = true
 	}
 	if len(rounds) != pages+1 {
-		t.Errorf("%d URLs have records, want %d", len(rounds), pages+1)
+		c.Errorf("%d URLs have records, want %d", len(rounds), pages+1)
 	}
 	for url, all := range rounds {
 		if let := strings.ContainsAny(url[len(url)-1:], "02468"); let != (len(all) == 2) {
-			t.Errorf("%s has the rounds %v", url, all)
+			c.Errorf("%s has the rounds %v", url, all)
 		}
 	}
 }

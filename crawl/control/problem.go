@@ -26,8 +26,6 @@ var (
 	// ErrNoRecheck reports a crawl in Redis. Its queue keeps nothing of a finished URL except its bits in
 	// the filter.
 	ErrNoRecheck = errors.New("only a crawl in a directory can queue finished URLs again: the queue in Redis keeps nothing of them")
-	// ErrNoReadmit reports a crawl in Redis. The filter there cannot forget a URL, and knows no exceptions yet.
-	ErrNoReadmit = errors.New("only a crawl in a directory can let URLs in again: the filter in Redis cannot forget them")
 )
 
 // Codes are the names of errors in a problem. An error that matches several has all their
@@ -35,7 +33,7 @@ var (
 var Codes = map[string]error{
 	"unavailable": frontier.ErrUnavailable, "full": frontier.ErrFull, "filter_lost": frontier.ErrFilterLost, "locked": frontier.ErrLocked,
 	"lease_lost": frontier.ErrLeaseLost, "closed": frontier.ErrClosed, "settings": frontier.ErrParamsMismatch, "no_crawl": engine.ErrNoCrawl,
-	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "no_readmit": ErrNoReadmit, "not_run": ErrNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
+	"no_links": engine.ErrNoLinks, "no_recheck": ErrNoRecheck, "not_run": ErrNotRun, "stopped": ErrStopped, "time_over": ErrTimeOver,
 	"robots": ErrRobots, "refused": ErrRefused, "conflict": ErrConflict, "other_payload": frontier.ErrOtherPayload, "scheme": canon.ErrScheme, "malformed": canon.ErrMalformed, "too_long": canon.ErrTooLong, "form": canon.ErrForm,
 	"no_file": fs.ErrNotExist, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 }

@@ -25,15 +25,20 @@ type adder struct {
 
 	// acknowledged counts, by partition, the items for which this process got the answer Added.
 	acknowledged []atomic.Uint64
-	ledger       ledger       // of a worker
-	comparing    sync.Mutex   // held while the ledger is compared with the servers
+	ledger       ledger     // of a worker
+	comparing    sync.Mutex // held while the ledger is compared with the servers
+	known        atomic.Pointer[exceptions]
+	learning     sync.Mutex   // held while known is read from the servers
 	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
 // changeEpoch calls startEpoch, which starts a new epoch of a server. It also drops all answers
-// that this process has cached.
+// that this process has cached, and what it knows of readmissions.
 func (s *Store) changeEpoch(startEpoch func()) {
-	s.seen.change(startEpoch)
+	s.seen.change(func() {
+		s.known.Store(nil)
+		startEpoch()
+	})
 	s.forgetKeys()
 }
 
@@ -48,6 +53,8 @@ type ask struct {
 	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
 	exact    bool
+	asked    bool           // its partition can have readmitted items, so the server was asked whether it is one of them
+	let      bool           // the answer was that it is
 	sampled  bool           // is in the shadow sample
 	link     bool           // is refused if the queue is full
 	owed     bool           // was answered Added before, so no limit refuses it
@@ -73,6 +80,9 @@ type answers struct {
 	// epochs has the epoch of each partition's node. The verdicts of a partition are valid
 	// until that epoch ends. A nil epoch means that they are not valid any more.
 	epochs map[*partition]*epoch
+	// known is what the process knew of readmissions. Seen is valid while the generations are the same on the servers. nil
+	// means that there were no offers.
+	known *exceptions
 	// counted are the indexes of lines of submissions, whose verdicts add.lua counts.
 	counted []int
 }
@@ -103,7 +113,7 @@ func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Ve
 
 // AddDecided implements exact.Queue.
 func (s *Store) AddDecided(ctx context.Context, offers []frontier.Offer, decided []exact.Decision) ([]frontier.Verdict, error) {
-	got, err := s.offer(ctx, offers, decided, false)
+	got, err := s.offerNow(ctx, offers, decided)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +163,17 @@ func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, decided 
 		parts:    make([]*partition, len(offers)),
 		epochs:   make(map[*partition]*epoch),
 	}
+	if len(offers) == 0 {
+		return got, nil
+	}
+	var err error
+	if got.known, err = s.exceptions(ctx); err != nil { // before the cache is read, because a new generation empties the cache
+		return answers{}, err
+	}
 	asks := make(map[*node]*offering)
 	for i := range offers {
 		it, decision := &offers[i], decisionAt(decided, i)
-		verdict, answered, err := s.answer(it, decision)
+		verdict, answered, err := s.answer(it, decision, got.known)
 		if err != nil {
 			return answers{}, err
 		}
@@ -252,15 +269,16 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.epochs[p] = ep
 }
 
-// offerAgain repeats offers of links whose answers might not be valid any more, and returns the
+// offerAgain repeats offers, such as links, whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer. If the server has
 // lost the item, it is queued again, even if a limit has been reached meanwhile.
-func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, decided []exact.Decision, before answers) (answers, error) {
-	decided, valid := validAnswers(decided, before)
-	got, err := s.offerOwed(ctx, offers, decided, true, before.verdicts)
+func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, decided []exact.Decision, before answers, links bool) (answers, error) {
+	decided, valid := s.validAnswers(decided, before)
+	got, err := s.offerOwed(ctx, offers, decided, links, before.verdicts)
 	if err != nil {
 		return answers{}, err
 	}
+	got.counted = append(got.counted, before.counted...)
 	for i := range offers {
 		if valid[i] {
 			got.verdicts[i], got.parts[i] = before.verdicts[i], before.parts[i]

@@ -4,21 +4,25 @@
 -- KEYS     1 meta
 --          2 due
 --          3 leased
---          4 delayed, 5 exact, 6 shadow: only if there are special items. An item is
---            special if it has at least one of the letters below
---          7 verdicts of a chunk: only if the items are lines of it, with the letter i
+--          4 delayed, 5 exact, 6 shadow, 7 readmitted, 8 the hosts that have failed items:
+--            only if there are special items. An item is special if it has at least one
+--            of the letters below
+--          9 verdicts of a chunk: only if the items are lines of it, with the letter i
 --          then, in any order, keys that ARGV names by their index in KEYS:
 --            segments of the filter's newest layer
 --            the queues that get items
 --            two or three keys in a row for each host: its keys state and active (see
 --              host.lua) and, if its number of items is limited, the hash that counts
 --              the items ever added to it
+--            the lists of failed items of hosts that have items with the letter m
 -- ARGV     2 the number of layers that the caller knows
 --          3 the capacity of the newest layer, '' if it has no limit
 --          4 the field of meta that counts the items that the caller adds
 --          5 how long the verdicts on lines are kept at least, ms; '' if the items are no lines
---          6 the number of special items
---          then five arguments for each special item, or seven with the letter i:
+--          6 "1" if the caller has looked up which items are readmitted
+--          7 the number of special items
+--          then five arguments for each special item, two more with the letter i, and one
+--            more with the letter m:
 --            its number among the items of the call, from 1
 --            its letters, see below
 --            its fingerprint
@@ -26,6 +30,7 @@
 --            its delay, ms
 --            the number of the line, and how many other lines have the same URL. They
 --              are counted with the line, as seen or refused
+--            the index of its host's list of failed items
 --          then for each host:
 --            the host key
 --            the index of the key state
@@ -59,7 +64,10 @@
 --            i  it is a line: its verdict is stored and counted here, and if it has one,
 --               nothing happens
 --            c  with i: the limit of its host is certain, so a refusal is stored
---            k  with i: it is exact, and an exact set knows it
+--            k  it is exact, and an exact set knows it. The letter k only occurs together
+--               with i or m
+--            m  it was readmitted when the caller looked. If it still is, it is queued in the
+--               round that the readmission allows, unless it waits already
 --            q  it is refused, unless it is already queued or leased. The letter q only
 --               occurs together with n, p or r
 -- returns  1 a letter for each item:
@@ -73,24 +81,28 @@
 --              f  not added, because the layer is full
 --              t  not decided, because bits were lost; the caller must test it again
 --            Instead of letters, 1 is the word 'stale' if the number of layers has
---            changed, or 'lost' if the record of the filter is lost. Then nothing was
---            decided or written
+--            changed, 'lost' if the record of the filter is lost, or 'readmitted' if items
+--            of the partition are readmitted and the caller did not look them up. Then
+--            nothing was decided or written
 --          2 how many hosts became due
 --          3 how many items the caller had added before
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine, kept = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued', 'top')
+local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued', 'top', 'readmitted')
 if not record[1] then return {'lost', 0, 0} end
 if record[1] ~= layers then return {'stale', 0, 0} end
+local exceptions = tonumber(record[6] or 0) > 0
+if exceptions and ARGV[6] ~= '1' then return {'readmitted', 0, 0} end
+if exceptions and ARGV[7] ~= '0' then redis.call('HLEN', KEYS[7]) end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
 -- The counters for exact items that the filter claims to contain, by letter.
 local claims = {x = 'promoted', p = 'promoted', n = 'recovered', r = 'renewed'}
 
-local specials, at = {}, 7
-for _ = 1, tonumber(ARGV[6]) do
+local specials, at = {}, 8
+for _ = 1, tonumber(ARGV[7]) do
   local letters = ARGV[at + 1]
   local special = {
     exact = letters:match('[xnpr]'), later = letters:find('[xpl]'), full = letters:find('q', 1, true),
@@ -103,15 +115,22 @@ for _ = 1, tonumber(ARGV[6]) do
   at = at + 5
   if letters:find('i', 1, true) then
     special.line, special.copies = ARGV[at], tonumber(ARGV[at + 1])
-    special.verdict = redis.call('HGET', KEYS[7], special.line)
+    special.verdict = redis.call('HGET', KEYS[9], special.line)
     at = at + 2
   end
+  if letters:find('m', 1, true) then
+    special.let, special.failures = redis.call('HGET', KEYS[7], special.print), KEYS[tonumber(ARGV[at])]
+    at = at + 1
+  end
+  special.row = special.exact or special.known
+  special.waits = letters:find('[knpr]') and true
 end
 
 -- The writes to make. hosts has the hosts that get items, with the writes to their keys,
 -- and names has the names of these hosts. The other tables have the writes to other keys.
 local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local verdicts = {} -- lines and letters
+local ended = {} -- readmissions
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 local top = tonumber(record[5] or 0) -- the latest round that an item of the partition has had
 
@@ -151,15 +170,40 @@ end
 -- up to top.
 local function settleRound(special, claimed, entry)
   local round, size = roundOf(entry, special.cut)
-  if claimed and special.later then
-    round = math.max(round, top + 1)
+  if special.let or claimed and special.later then
+    round = math.max(round, special.let and tonumber(special.let:match('^%d+')) or top + 1)
     local flags = entry:byte(1)
     if size == 0 then flags = flags + 64 end
     entry = string.char(flags) .. entry:sub(2, special.cut) .. uvarint(round) .. entry:sub(special.cut + size + 1)
-    counts.later = (counts.later or 0) + 1
+    if not special.let then count('later', 1) end
   end
   top = math.max(top, round)
   return entry
+end
+
+-- letIn reports whether a readmitted item that would be queued comes back. It does not if it has come back in another way:
+-- as an item that is queued again, because it had failed. Otherwise the failed item of its earlier round will leave the list,
+-- so that it is not queued again.
+local function letIn(host, special)
+  local failed = special.let:match('^%d+ (.*)$')
+  if failed == '' then return true end
+  local length = redis.call('LLEN', special.failures)
+  for last = length - 1, 0, -500 do
+    local first = math.max(last - 499, 0)
+    for i, value in ipairs(redis.call('LRANGE', special.failures, first, last)) do
+      if value == failed then
+        -- The last items of the list failed under the present lease.
+        host.under = host.under or tonumber(redis.call('HGET', host.active, 'x') or 0)
+        host.own = (host.own or 0) + (length - (first + i - 1) <= host.under and 1 or 0)
+        host.failures, host.back = special.failures, host.back or {}
+        host.back[#host.back + 1] = failed
+        redis.call('SCARD', KEYS[8])
+        redis.call('HLEN', host.state)
+        return true
+      end
+    end
+  end
+  return false
 end
 
 -- note stores and counts the verdict on a line, and counts its copies. It returns 'u' if the verdict is uncertain.
@@ -178,12 +222,10 @@ end
 -- admit prepares the writes for a special item that is new. It returns the item's
 -- entry, or nil if the item is delayed.
 local function admit(host, special, claimed, entry)
-  local claim = claimed and claims[special.exact]
+  local claim = claimed and (special.let and 'renewed' or claims[special.exact])
   if claim then count(claim, 1) end
-  if special.exact then
-    entry = settleRound(special, claimed, entry)
-    exact[#exact + 1] = special.print
-  end
+  if special.row or special.let then entry = settleRound(special, claimed, entry) end
+  if special.row then exact[#exact + 1] = special.print end
   if not special.delayed then return entry end
   member = (member or tonumber(redis.call('HGET', META, 'z') or 0)) + 1
   host.delayed = host.delayed or {}
@@ -225,10 +267,18 @@ while ARGV[at] do
       if from ~= '' then block = bloom_test(segment, from, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]) end
       n = n + 1
       local special, known = specials[n], not block
-      if special and special.known then known = true
-      elseif special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
+      if special and (special.row or special.let) then
+        local member = special.row and redis.call('SISMEMBER', KEYS[5], special.print) == 1
+        if special.let then known = member and special.waits
+        elseif special.known then known = true
+        elseif special.exact then known = member end
+      end
       local answer = block == nil and 't' or known and 's' or special and special.full and 'q'
         or left <= 0 and not (special and special.owed) and 'h' or block and bits >= room and 'f' or 'a'
+      if special and exceptions and answer == 'a' and not special.verdict then
+        ended[#ended + 1] = special.print
+        if special.let and not letIn(host, special) then answer = 's' end
+      end
       if special and special.line then
         answer = special.verdict and special.verdict:upper() or note(special, answer)
       end
@@ -278,6 +328,13 @@ for _, host in ipairs(hosts) do
     redis.call('ZADD', DUE, int(host.due), host.name)
     woken = woken + 1
   end
+  for _, value in ipairs(host.back or {}) do redis.call('LREM', host.failures, -1, value) end
+  if host.back then
+    if redis.call('LLEN', host.failures) == 0 then redis.call('SREM', KEYS[8], host.name) end
+    if host.own > 0 then redis.call('HSET', host.active, 'x', int(host.under - host.own)) end
+    redis.call('HDEL', host.state, 'b')
+    count('replaced', #host.back)
+  end
   if host.kept then redis.call('PERSIST', host.state) end
   if host.woken then redis.call('HDEL', host.active, 's') end
   if host.fresh or host.woken then count('hosts', 1) end
@@ -285,9 +342,10 @@ for _, host in ipairs(hosts) do
 end
 for i = 1, #sets, 3 do bloom_set(sets[i], sets[i + 1], sets[i + 2]) end
 if verdicts[1] then
-  redis.call('HSET', KEYS[7], unpack(verdicts))
-  if redis.call('PTTL', KEYS[7]) < tonumber(kept) then redis.call('PEXPIRE', KEYS[7], kept) end
+  redis.call('HSET', KEYS[9], unpack(verdicts))
+  if redis.call('PTTL', KEYS[9]) < tonumber(kept) then redis.call('PEXPIRE', KEYS[9], kept) end
 end
+if ended[1] then count('readmitted', -redis.call('HDEL', KEYS[7], unpack(ended))) end
 if exact[1] then redis.call('SADD', KEYS[5], unpack(exact)) end
 if shadow[1] then redis.call('SADD', KEYS[6], unpack(shadow)) end
 if member then redis.call('HSET', META, 'z', int(member)) end

@@ -149,7 +149,7 @@ func (g *group) call(items []*ask, ep *epoch) *call {
 	p := items[0].part
 	b := callBuilder{s: g.s, part: p, args: make([]any, 0, 16+6*len(items)), segments: make(map[string]int, 4)}
 	b.keys = append(make([]string, 0, 16), p.meta, p.due, p.leased)
-	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added, "")
+	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added, "", oneIf(items[0].asked))
 	b.specials(items)
 	for len(items) > 0 {
 		n := run(items, func(a, b *ask) bool { return a.item.Host == b.item.Host })
@@ -187,6 +187,8 @@ func (b *callBuilder) key(key string) int {
 func (b *callBuilder) specials(items []*ask) {
 	countIndex, n := len(b.args), 0
 	b.args = append(b.args, 0)
+	var lists []int // indexes in b.args of the lists of failed items
+	var failures []string
 	for i, a := range items {
 		letters := ""
 		if a.line.chunk != "" {
@@ -201,6 +203,9 @@ func (b *callBuilder) specials(items []*ask) {
 			if a.later {
 				letters += "l"
 			}
+		}
+		if a.let {
+			letters += "m"
 		}
 		if a.full {
 			letters += "q"
@@ -220,15 +225,22 @@ func (b *callBuilder) specials(items []*ask) {
 			if a.line.chunk != "" {
 				b.args = append(b.args, a.line.number, a.copies)
 			}
+			if a.let {
+				lists, failures = append(lists, len(b.args)), append(failures, b.part.failed(a.item.Host))
+				b.args = append(b.args, 0)
+			}
 		}
 	}
 	if n > 0 {
 		b.args[countIndex] = n
-		b.keys = append(b.keys, b.part.delayed, b.part.exact, b.part.shadow)
+		b.keys = append(b.keys, b.part.delayed, b.part.exact, b.part.shadow, b.part.readmitted, b.part.failedHosts)
 	}
 	if first := items[0]; first.line.chunk != "" {
 		b.keys = append(b.keys, b.part.verdicts(first.line.chunk))
-		b.args[countIndex-1] = millis(first.ttl)
+		b.args[countIndex-2] = millis(first.ttl)
+	}
+	for i, at := range lists {
+		b.args[at] = b.key(failures[i])
 	}
 }
 
@@ -312,6 +324,11 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 		return fmt.Errorf("redisstore: add.lua replied %v", c.reply)
 	}
 	letters, p := text(reply[0]), c.part
+	if letters == "readmitted" {
+		g.s.forgetKnown(g.known)
+		g.later = append(g.later, items...)
+		return nil
+	}
 	if letters == "stale" || letters == "lost" {
 		if err := g.s.refresh(ctx, p); err != nil {
 			return err

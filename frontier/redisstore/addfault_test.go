@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,8 @@ import (
 )
 
 // faultyAdd is one call of add.lua with items of two hosts of one partition. Some items are new,
-// one of them is delayed, and some are exact. The filter claims to contain three exact items.
+// one of them is delayed, and some are exact. The filter claims to contain three exact items, and two items that are readmitted, of
+// which one has failed.
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
@@ -35,7 +37,9 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 	for n := 0; ; n += 20 {
 		known := testPages(other, n, n+3)
 		mustAdd(t, b.Store, known)
-		b.items = slices.Concat(testPages(faultHost, n+3, n+8), testPages(other, n+8, n+12), known)
+		back := testPages(other, n+12, n+14)
+		b.letBack(back)
+		b.items = slices.Concat(testPages(faultHost, n+3, n+8), testPages(other, n+8, n+12), known, back)
 		b.items[1].Priority, b.items[2].Delay = frontier.PrioritySeed, time.Minute
 		b.decided = make([]exact.Decision, len(b.items))
 		for i, kind := range map[int]exact.Kind{4: exact.Again, 6: exact.New, 9: exact.Promoted, 10: exact.New, 11: exact.Again} {
@@ -62,6 +66,35 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 		}
 		b.restore(empty)
 	}
+}
+
+// letBack makes items known and readmits them. The first one has failed.
+func (b *faultyAdd) letBack(items []frontier.Offer) {
+	b.Helper()
+	p := b.partition(items[0].Host)
+	var seen []SeenURL
+	var args []any
+	for i := range items {
+		seen = append(seen, SeenURL{Host: items[i].Host, URL: items[i].URL})
+		item := items[i].Item(b.hasher.Fingerprint(items[i].URL))
+		value := ""
+		if i == 0 {
+			value = string(appendEntry(appendTime(appendFailed(nil, frontier.Network, 0), b.clock.now()), &item))
+			b.admin.RPush(b.Context(), p.failed(item.Host), value)
+			b.admin.SAdd(b.Context(), p.failedHosts, item.Host)
+			b.admin.HIncrBy(b.Context(), p.meta, fieldFailed, 1)
+		}
+		args = append(args, item.Fingerprint[:], value)
+	}
+	if _, err := b.MarkSeen(b.Context(), seen); err != nil {
+		b.Fatal(err)
+	}
+	later := b.admin.HGet(b.Context(), p.meta, fieldLater).Val()
+	c := &call{part: p, script: readmitScript, keys: []string{p.meta, p.readmitted, p.exact}, args: append([]any{cmp.Or(later, "0"), "", ""}, args...)}
+	if b.runAll(b.Context(), []*call{c}); c.err != nil || text(c.reply) != "rr" {
+		b.Fatalf("readmit.lua answers %v, %v", c.reply, c.err)
+	}
+	b.known.Store(nil)
 }
 
 func (b *faultyAdd) addItems() {
@@ -108,6 +141,7 @@ func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {
 	})
 	for n, line := range b.log {
 		b.restore(b.base)
+		b.known.Store(nil) // items are readmitted again
 		b.planAdd(n + 1)
 		if _, err := b.AddDecided(t.Context(), b.items, b.decided); err == nil || !strings.Contains(err.Error(), "planned fault") {
 			t.Fatalf("command %d, %s, was made to fail, but Add = %v", n+1, line, err)

@@ -17,7 +17,7 @@ import (
 // recount is an audit without the estimate of Added. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed to contain them
+	renewed uint64 // from a counter: readmitted items, and items with Decision Again, that were queued although the filter claimed to contain them
 	known   uint64 // from a counter: keys that MarkSeen put into the filter; no item was added for them
 }
 
@@ -172,6 +172,7 @@ func (c *recounting) addTo(r *recount) {
 		return n
 	}
 	r.known += counter(fieldKnown)
+	r.Failed += counter(fieldReplaced)
 	r.renewed += counter(fieldRenewed)
 	busy := make(map[string]bool) // hosts with queued or leased items
 	for _, member := range c.delayed.Val() {

@@ -269,7 +269,7 @@ func (c *completing) follow(ctx context.Context) error {
 	for _, t := range c.todo {
 		if t.fresh() {
 			n := len(t.Links)
-			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], epochs: got.epochs}
+			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], epochs: got.epochs, known: got.known}
 			got.verdicts, got.parts = got.verdicts[n:], got.parts[n:]
 			if t.item.pending == nil {
 				t.item.pending = new(followed)
@@ -279,6 +279,16 @@ func (c *completing) follow(ctx context.Context) error {
 		t.tellAnswers()
 	}
 	return nil
+}
+
+// reliesOn returns the generation of the lease's partition that the answers to links rely on, or "" if there are no links.
+func (c *completing) reliesOn() string {
+	for _, t := range c.todo {
+		if known := t.item.pending.links.known; known != nil {
+			return known.generations[c.h.part.number]
+		}
+	}
+	return ""
 }
 
 // fresh reports whether the links of a completion were not offered yet. A repeated call
@@ -324,7 +334,7 @@ func (c *completing) followAgain(ctx context.Context) error {
 			}
 			p.decided = c.cfg.Exact.Fresh(decided)
 		}
-		got, err := c.offerAgain(ctx, t.Links, p.decided.Each, p.links)
+		got, err := c.offerAgain(ctx, t.Links, p.decided.Each, p.links, true)
 		if err != nil {
 			return err
 		}
@@ -420,6 +430,9 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 			c.schedule.wake(c.h.part)
 		}
 		return nil
+	case verdict == 4:
+		c.forgetKnown(c.known.Load())
+		return errEpoch
 	case verdict == 3: // the server has lost the partition; the records are not voided
 		return c.errGone(c.h.part)
 	}
@@ -440,7 +453,8 @@ const (
 	argEnd       = 4
 	argBlobGiven = 5
 	argBlob      = 6
-	argItems     = 8 // the first completion
+	argKnown     = 8 // the generation
+	argItems     = 9 // the first completion
 )
 
 // maxJoinedArgs bounds joined calls. A call that already has this many arguments gets no
@@ -451,11 +465,15 @@ const maxJoinedArgs = 1024
 // complete.lua for one lease. It returns false if the calls cannot be joined.
 func joinCompletions(first, second *call) bool {
 	ended := first.args[argEnd] == any("1")
-	if ended || len(first.args) >= maxJoinedArgs || first.required != nil && second.required != nil && first.required != second.required {
+	known, other := first.args[argKnown], second.args[argKnown]
+	if ended || known != any("") && other != any("") && known != other || len(first.args) >= maxJoinedArgs || first.required != nil && second.required != nil && first.required != second.required {
 		return false
 	}
 	given, blob := first.args[argBlobGiven], first.args[argBlob]
 	copy(first.args, second.args[:argItems])
+	if other == any("") {
+		first.args[argKnown] = known
+	}
 	if second.args[argBlobGiven] != any("1") {
 		first.args[argBlobGiven], first.args[argBlob] = given, blob
 	}
@@ -469,7 +487,7 @@ func (c *completing) args() []any {
 	args := []any{
 		c.h.host, c.h.id[:], millis(c.update.Due), millis(c.update.Delay),
 		oneIf(c.update.End), oneIf(c.update.Blob != nil), c.update.Blob,
-		c.hostsCounted(),
+		c.hostsCounted(), c.reliesOn(),
 	}
 	if c.update.Keep {
 		args[2] = ""

@@ -11,6 +11,8 @@
 --          7 "1" if ARGV[8] replaces the host's blob
 --          8 the new blob
 --          9 how many hosts of the partition are counted at most
+--          10 the generation of the partition that the answers to links rely on; '' if there
+--            are none
 --          then for each completion:
 --            the item's number
 --            done, failed, retry, last, hold or back
@@ -21,7 +23,8 @@
 --            for each counter, its name in meta and the amount to add
 -- returns  1 if the completions took effect. Otherwise the lease is not held, and nothing
 --          was changed. Then the script returns 2 if a completion has ended the lease
---          already, 3 if the partition was lost, and 0 in all other cases
+--          already, 3 if the partition was lost, and 0 in all other cases. It returns 4 if
+--          the partition has another generation, and changes nothing
 -- cost     O(completions, their counters, and the causes that the host has); when the lease ends, also O(items
 --          of the lease)
 local id, ending = ARGV[3], ARGV[6] == '1'
@@ -34,6 +37,8 @@ if not runsOut then
   local mine = state[1] and state[1]:sub(1, 16) == id and tonumber(state[1]:sub(17)) > now()
   return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
+
+if ARGV[10] ~= '' and ARGV[10] ~= (redis.call('HGET', META, 'generation') or '0') then return 4 end
 
 -- gone (a table) and leave (a list) have the numbers of the completed items, which are
 -- removed from active. back lists completed items that are given back, and again lists
@@ -106,7 +111,7 @@ local function counted()
   return text
 end
 
-local at = 10
+local at = 11
 while at <= #ARGV do
   local counters = at + 5
   local last = counters + 2 * tonumber(ARGV[at + 4]) - 1

@@ -27,7 +27,11 @@ func (c *completing) awaitLinks(ctx context.Context) (own *epoch, err error) {
 	}
 	others := make(map[*epoch]*partition)
 	var answered time.Time
+	known := c.known.Load()
 	for _, t := range c.todo {
+		if links := t.item.pending.links; links.known != nil && links.known != known {
+			return nil, errEpoch
+		}
 		for p, ep := range t.item.pending.links.epochs {
 			switch {
 			case ep == nil || ep.node.epoch.Load() != ep:

@@ -17,9 +17,9 @@ import (
 // are Undecided. Only lines of submissions are Known to add.lua. Then add.lua decides about them with partition.exact, a set in Redis.
 var decisionLetters = [...]string{exact.Undecided: "x", exact.Known: "k", exact.New: "n", exact.Promoted: "p", exact.Again: "r"}
 
-// answer returns the verdict on an offer that needs no server. If the offer needs a server,
+// answer returns the verdict on an offer that needs no server. If the offer needs a server, as in a partition with readmitted items,
 // the result answered is false.
-func (s *Store) answer(it *frontier.Offer, decision exact.Decision) (v frontier.Verdict, answered bool, err error) {
+func (s *Store) answer(it *frontier.Offer, decision exact.Decision, known *exceptions) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
@@ -27,7 +27,7 @@ func (s *Store) answer(it *frontier.Offer, decision exact.Decision) (v frontier.
 	switch {
 	case decided != wanted:
 		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of an exact set", it.URL, it.Class, decision.Kind)
-	case decision.Kind == exact.Known:
+	case decision.Kind == exact.Known && !known.some[s.partition(it.Host).number].Load():
 		return frontier.Verdict{Answer: frontier.Seen}, true, nil
 	}
 	return v, false, nil
@@ -35,18 +35,21 @@ func (s *Store) answer(it *frontier.Offer, decision exact.Decision) (v frontier.
 
 // validAnswers reports, by index, which answers are still valid. Only the answer to an offer
 // that the exact set has decided can be valid. Such an answer is valid if it is a refusal, if
-// it needed no server, or if its epoch has not ended.
+// it needed no server, or if its epoch has not ended. Seen is valid only if also nothing was readmitted since.
 //
 // validAnswers also returns the decisions for the next try. In these, an offer whose answer is
 // valid has the decision Known. With the decision New, an item that was finished in the
 // meantime would be queued again.
-func validAnswers(decided []exact.Decision, before answers) (next []exact.Decision, valid []bool) {
+func (s *Store) validAnswers(decided []exact.Decision, before answers) (next []exact.Decision, valid []bool) {
 	next, valid = slices.Clone(decided), make([]bool, len(before.verdicts))
 	for i := range decided {
 		if decided[i].Kind == exact.Undecided {
 			continue
 		}
 		p, verdict := before.parts[i], before.verdicts[i]
+		if verdict.Answer == frontier.Seen && before.known != s.known.Load() {
+			continue
+		}
 		if p != nil && verdict.Answer != frontier.Refused {
 			if ep := before.epochs[p]; ep == nil || ep.node.epoch.Load() != ep {
 				continue

@@ -304,7 +304,7 @@ func TestStandingAnswers(t *testing.T) {
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
 		epochs:   map[*partition]*epoch{sure: lasting, doubtful: over},
 	}
-	again, stand := validAnswers(items, before)
+	again, stand := new(Store).validAnswers(items, before)
 	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
 		t.Errorf("answers that are still valid: %v, want %v", stand, want)
 	}

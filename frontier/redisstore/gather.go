@@ -82,6 +82,7 @@ type group struct {
 	reader *redisbits.Reader
 	open   []*ask             // not decided yet, in the order offered
 	tests  []redisbits.Ask    // of the asks in open, index for index
+	known  *exceptions        // at the last call of round
 	unsure []*ask             // asks that the filter alone cannot answer
 	later  []*ask             // asks that the next call of round must repeat
 	blocks map[blockKey]block // blocks that the scripts of this call of round change
@@ -194,16 +195,19 @@ func (g *group) round(ctx context.Context) error {
 	if err := g.reader.Read(ctx, g.tests); err != nil {
 		return g.unread(ctx, err)
 	}
+	if err := g.findReadmitted(ctx); err != nil {
+		return err
+	}
 	g.unsure, g.later = g.unsure[:0], g.later[:0]
 	full := g.s.queueFull()
 	for i, a := range g.open {
 		switch test := &g.tests[i]; {
-		case test.Known && !a.exact && !a.sampled && a.line.chunk == "":
+		case !a.let && a.line.chunk == "" && (test.Known && !a.exact && !a.sampled || a.decision == exact.Known):
 			g.settle(a, frontier.Verdict{Answer: frontier.Seen}, ep)
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
-			a.full = full && a.link && a.decision != exact.Undecided
+			a.full = full && a.link && (a.decision != exact.Undecided || a.let)
 			a.test = test
 			g.unsure = append(g.unsure, a)
 		}

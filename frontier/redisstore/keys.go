@@ -37,6 +37,7 @@ type partition struct {
 	exact       string // set of fingerprints of exact items; with Config.Exact, only of those that are queued or leased, and of pages that wait for a later visit
 	shadow      string // set of the fingerprints of sampled items, with which the filter's errors are measured
 	failedHosts string // set of hosts that have failed items
+	readmitted  string // hash, fingerprint of a readmitted item: see readmit.lua
 	lost        string // hash, fingerprints of lost items by the number of the worker that had added them: see ledger
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
@@ -82,10 +83,13 @@ const (
 	fieldCounted         = "counted" // hosts in partition.counts
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
-	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed to contain them
-	fieldTop             = "top"     // the latest round that an item has had
-	fieldLater           = "later"   // items that were queued in the round after top, because the filter claimed to contain them; see add.lua
-	fieldKnown           = "known"   // keys that MarkSeen put into the filter; no item was added for them
+	fieldRenewed         = "renewed"    // readmitted items, and items with Decision Again, that were queued although the filter claimed to contain them
+	fieldTop             = "top"        // the latest round that an item has had
+	fieldLater           = "later"      // items that were queued in the round after top, because the filter claimed to contain them; see add.lua
+	fieldKnown           = "known"      // keys that MarkSeen put into the filter; no item was added for them
+	fieldGeneration      = "generation" // changes with each readmission in the crawl; see exceptions
+	fieldReadmitted      = "readmitted" // fields of partition.readmitted
+	fieldReplaced        = "replaced"   // failed items that were readmitted and queued, so they are in no list of failed items; part of failed
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"
@@ -98,6 +102,7 @@ func newPartition(crawl string, number int) *partition {
 		number: number, tag: tag,
 		meta: tag + "f", due: tag + "d", leased: tag + "l", delayed: tag + "z",
 		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", lost: tag + "L",
+		readmitted: tag + "r",
 	}
 }
 

@@ -166,6 +166,9 @@ func (r *rebuild) restore(ctx context.Context) error {
 }
 
 func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) error {
+	if err := r.client.Unlink(ctx, p.readmitted).Err(); err != nil { // they are lost with the counters
+		return r.classify(ctx, err)
+	}
 	if err := r.restoreFailed(ctx, p, h.lost()); err != nil {
 		return err
 	}

@@ -38,13 +38,15 @@ var (
 	extendScript   = newScript("extend", "allow-oom", lua("host"), lua("place"))
 	completeScript = newScript("complete", "allow-oom", lua("host"), lua("free"), lua("place"))
 	confirmScript  = newScript("confirm", "allow-oom")
+	readmitScript  = newScript("readmit", "")
+	turnScript     = newScript("turn", "allow-oom")
 	retryScript    = newScript("retry", "", lua("host"), lua("free"))
 	moveScript     = newScript("move", "allow-oom")
 
 	// scripts are those above. Each node loads all of them together.
 	scripts = []*script{
 		addScript, peekScript, checksScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
-		confirmScript, retryScript, moveScript,
+		confirmScript, retryScript, moveScript, readmitScript, turnScript,
 	}
 
 	// These scripts can safely be repeated, so they are sent like any other command.

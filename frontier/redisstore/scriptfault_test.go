@@ -106,7 +106,7 @@ func (b *scriptBench) must(c *call, what string) {
 
 // completeCall returns a call of complete.lua with one completion of each kind.
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
-	args := []any{id[:], 500, 2000, end, "1", "blob", 9,
+	args := []any{id[:], 500, 2000, end, "1", "blob", 9, "",
 		first, "done", "", b.exactArg(first), 2, "o:ok", 1, "pages", 1}
 	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.exactArg(first+1), 1, "o:network", 1)
 	args = append(args, first+2, "retry", 60_000, "", 0, first+3, "back", "", "", 1, "found", 7)
@@ -186,7 +186,7 @@ var faultScenarios = []scenario{
 	{"complete the last item", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 9, 1, "done", "", b.exactArg(1), 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 9, "", 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"complete and end", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -197,7 +197,7 @@ var faultScenarios = []scenario{
 	{"complete everything and end", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 9, 1, "done", "", b.exactArg(1), 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 9, "", 1, "done", "", b.exactArg(1), 0)
 	}, 1, []int{0}},
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)

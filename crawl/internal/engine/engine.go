@@ -221,8 +221,7 @@ type Change interface {
 	// Recheck queues finished items again: see frontier.Rechecker, and redisstore.Store for a crawl in Redis, of which only a
 	// worker with a Postgres can do so. Otherwise the error is errors.ErrUnsupported.
 	Recheck(ctx context.Context, items []frontier.Finished) (int, error)
-	// Readmit lets URLs of an embedded crawl in again: see frontier.Readmitter. For a crawl in Redis, the error is
-	// errors.ErrUnsupported.
+	// Readmit lets URLs in again: see frontier.Readmitter.
 	Readmit(ctx context.Context, urls []frontier.Offer, dry bool) ([]frontier.Readmission, error)
 	// AcceptRecordLoss makes an embedded crawl usable again after its newest file of records
 	// became shorter. It changes nothing if all records are there.

@@ -185,11 +185,6 @@ func (e *sharedEngine) Recheck(ctx context.Context, items []frontier.Finished) (
 	return e.Revisit(ctx, items)
 }
 
-// Readmit implements Change.
-func (*sharedEngine) Readmit(context.Context, []frontier.Offer, bool) ([]frontier.Readmission, error) {
-	return nil, errors.ErrUnsupported
-}
-
 // AcceptRecordLoss implements Change.
 func (e *sharedEngine) AcceptRecordLoss(context.Context) (*Loss, error) {
 	return nil, ErrSharedLoss(e.server.String())

@@ -25,8 +25,7 @@ for another round. No other URL is let in, and nothing is queued now. --host and
 --match select URLs that have a record. Those that wait are dropped first, with a
 record and without a request. 'crawler retry --match' queues finished URLs now.
 
-The command can be stopped, and repeated. Only a crawl in a directory can let URLs
-in again.`,
+The command can be stopped, and repeated.`,
 		Example: `  crawler readmit --host shop.example.org --match '/news/' --dry-run
   crawler readmit https://a.test/news/`,
 	}
@@ -49,9 +48,6 @@ in again.`,
 			}
 			of.URLs = args
 			n, err := c.Readmit(ctx, of)
-			if errors.Is(err, crawl.ErrNoReadmit) {
-				return usage(fmt.Errorf("%s: %w", c.at, err))
-			}
 			if err == nil || n != (crawl.Readmission{}) {
 				verb := map[bool]string{false: "let in again", true: "would be let in again"}[of.Dry]
 				fmt.Fprintf(s.out, "%s: %s %s, after %s that waited %s\n", c.at, human.Plural(n.Readmitted, "URL"), verb, human.Plural(n.Dropped, "URL"),
