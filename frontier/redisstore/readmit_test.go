@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
 	"github.com/bloomfrontier/crawler/internal/testkit/servers"
 )
 
@@ -116,11 +118,75 @@ func TestReadmitReachesCaches(t *testing.T) {
 		c.end()
 		queued(map[bool]int{true: 1}[before])
 	}
-	readmitNow(t, other, url)
-	if v := mustAdd(t, worker, url); v[0].Answer != frontier.Added {
-		t.Errorf("Add answers %v to a URL that is readmitted", v[0])
+	for i, host := range []string{"d.test", "e.test", "f.test", "g.test", "h.test", "i.test", "j.test", "k.test"} { // also in partitions that had no readmitted item
+		items := testPages(host, 0, 2)
+		items[1].Class = frontier.Exact
+		mustAdd(t, other, items)
+		endAll(t, other, noLinks)
+		readmitNow(t, other, items)
+		offer := func() ([]frontier.Verdict, error) { return worker.Add(t.Context(), items) }
+		if i%2 == 0 {
+			offer = func() (verdicts []frontier.Verdict, err error) {
+				lines := []frontier.Line{{Offer: items[0]}, {Offer: items[1]}}
+				verdicts, _, err = worker.Submit(t.Context(), frontier.Chunk{ID: [32]byte{byte(i)}, TTL: time.Hour}, lines)
+				return verdicts, err
+			}
+		}
+		if got, err := offer(); err != nil || answersOf(got)[frontier.Added] != 2 {
+			t.Errorf("case %d: URLs that are readmitted are answered %v, %v", i, got, err)
+		}
 	}
 	wantNoContradiction(t, worker)
+}
+
+// TestReadmitBetweenAnswers: a completion takes effect with answers that were given at different times, of which some are older than a
+// readmission. With an exact set, answers of the set can be older, too.
+func TestReadmitBetweenAnswers(t *testing.T) {
+	t.Parallel()
+	for _, class := range []frontier.Class{frontier.Bulk, frontier.Exact} {
+		cfg := config(servers.Redis(t, servers.RedisOptions{}))
+		open := func() *Store { return openStore(t, cfg) }
+		if class == frontier.Exact {
+			set := exacttest.NewMemory(exacttest.Options{})
+			open = func() *Store {
+				return openWithSet(t, cfg, frontiertest.Options{Output: new(countingOutput)}, set).Store
+			}
+		}
+		worker, other := open(), open()
+		other.durable = 0
+		urls := testPages("b.test", 0, 2)
+		urls[0].Class, urls[1].Class = class, class
+		mustAdd(t, worker, urls)
+		endAll(t, other, noLinks)
+		mustAdd(t, worker, testPages("a.test", 0, 2))
+		var grant frontier.Grant
+		for begun := time.Now(); len(grant.Leases) == 0; time.Sleep(10 * time.Millisecond) {
+			var err error
+			if grant, err = worker.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1), InFlight: 2}); err != nil || time.Since(begun) > time.Minute {
+				t.Fatalf("Lease = %+v, %v", grant, err)
+			}
+		}
+		l := grant.Leases[0]
+		pages := []frontier.Completion{finish(l.Items[0]), finish(l.Items[1])}
+		pages[0].Links, pages[1].Links = urls[1:], urls[:1]
+		first := &completing{Store: worker, h: worker.held.get(l.ID)}
+		if err := errors.Join(first.begin(pages[1:]), first.decide(t.Context()), first.follow(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		first.end()
+		readmitNow(t, other, urls)
+		worker.forgetKnown(worker.known.Load())
+		if err := worker.Complete(t.Context(), l.ID, pages, frontier.HostUpdate{End: true}); err != nil {
+			t.Fatal(err)
+		}
+		if n := worker.counter(t, fieldQueued); n != 2 {
+			t.Errorf("class %d: %d URLs are queued, want 2, which were readmitted before the completion", class, n)
+		}
+		if n := worker.counter(t, fieldSeen); n != 0 {
+			t.Errorf("class %d: %d links count as seen, want 0", class, n)
+		}
+		wantNoContradiction(t, worker)
+	}
 }
 
 func wantNoContradiction(t *testing.T, s *Store) {
