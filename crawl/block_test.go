@@ -2,13 +2,16 @@ package crawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
 // refusing is a sink that accepts no event, for good.
@@ -104,5 +107,51 @@ func TestReadmitBlocked(t *testing.T) {
 	}
 	if one, err := h.Readmit(t.Context(), crawl.Readmit{URLs: []string{url}}); err != nil || one.Readmitted != 1 {
 		t.Errorf("after the block: %+v, %v, want one readmitted", one, err)
+	}
+}
+
+// TestBlockedIsNotVisitedAgain: a page that is blocked is neither requested nor queued for its next visit, which would make a record of a
+// dropped URL each time. Others are visited on.
+func TestBlockedIsNotVisitedAgain(t *testing.T) {
+	t.Parallel()
+	c := config(t, site(t))
+	c.Settings.Recrawl, c.Settings.RecrawlEvery, c.Settings.MaxTime = "1s", "1s..1h", 3*time.Second
+	completed(t, c)
+	h := attach(t, c)
+	last := func() (rounds map[string]int) {
+		rounds = make(map[string]int)
+		lines := record.Reader{Dir: c.Dir, Series: record.Pages}.Lines()
+		for line, err := range lines {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r record.Record
+			if err := json.Unmarshal(line, &r); err != nil {
+				t.Fatal(err)
+			}
+			rounds[r.URL] = r.Round
+		}
+		return rounds
+	}
+	before := last()
+	var url string
+	for url = range before {
+		break
+	}
+	if _, err := h.Block(t.Context(), crawl.Block{URLs: []string{url}, Who: "a@test"}); err != nil {
+		t.Fatal(err)
+	}
+	c.Settings.MaxTime = 5 * time.Second
+	completed(t, c)
+	most := 0
+	for other, round := range last() {
+		if grown := round - before[other]; other == url && grown > 1 { // it may have been in the queue
+			t.Errorf("%s has %d further rounds", url, grown)
+		} else if most = max(most, grown); other != url && grown == 0 {
+			t.Errorf("%s has no further round", other)
+		}
+	}
+	if most < 2 {
+		t.Errorf("pages have at most %d further rounds, want two or more", most)
 	}
 }

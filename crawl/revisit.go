@@ -445,6 +445,9 @@ func (r *revisits) offer(ctx context.Context, p *policy.Policy, now time.Time) (
 		return false, err
 	}
 	more = len(prints) == visitStep
+	if prints, rows, err = r.refused(p, prints, rows, now); err != nil {
+		return false, err
+	}
 	if prints, rows, err = r.postpone(prints, rows, now); err != nil || len(prints) == 0 {
 		return more, err
 	}

@@ -71,6 +71,26 @@ func (r *revisits) postpone(prints []bloomstore.Fingerprint, rows []visits.Row, 
 	return prints[:n], rows[:n], r.store.Postpone(wait, waiting, now)
 }
 
+// refused takes from the due rows those that the policy refuses, which would only be dropped, and returns the others.
+func (r *revisits) refused(p *policy.Policy, prints []bloomstore.Fingerprint, rows []visits.Row, now time.Time) ([]bloomstore.Fingerprint, []visits.Row, error) {
+	var skip []bloomstore.Fingerprint
+	var skipped []visits.Row
+	n := 0
+	for i := range rows {
+		item := rows[i].Item.Item(prints[i])
+		if !rows[i].Queued && fetcher.RefusedBy(p, r.ses.plan.canon, r.ses.plan.exact, &item) != "" {
+			skip, skipped = append(skip, prints[i]), append(skipped, rows[i])
+			continue
+		}
+		prints[n], rows[n] = prints[i], rows[i]
+		n++
+	}
+	if len(skip) == 0 {
+		return prints, rows, nil
+	}
+	return prints[:n], rows[:n], r.store.Skip(skip, skipped, now.Add(visits.OfferAgain))
+}
+
 // Claim implements fetcher.Visits.
 func (r *revisits) Claim(claims []fetcher.Claim) error {
 	r.mu.Lock()

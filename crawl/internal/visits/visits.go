@@ -475,6 +475,23 @@ func (s *Store) Postpone(items []bloomstore.Fingerprint, rows []Row, now time.Ti
 	})
 }
 
+// Skip notes that pages that are due are not visited now, and are looked at again at a time. It does nothing for a page that is
+// queued, or whose row has another round by now.
+func (s *Store) Skip(items []bloomstore.Fingerprint, rows []Row, until time.Time) error {
+	return s.change("skipped", items, func(c *change) error {
+		for i, item := range items {
+			before, found := c.row(item)
+			if !found || before.Queued || before.Item.Round != rows[i].Item.Round {
+				continue
+			}
+			after := before
+			after.Later, after.Due, after.Next = false, time.Time{}, until
+			c.replace(item, &before, &after)
+		}
+		return nil
+	})
+}
+
 // Purge forgets pages.
 func (s *Store) Purge(items []bloomstore.Fingerprint) error {
 	return s.change("purged", items, func(c *change) error {
