@@ -68,6 +68,7 @@
 --               with i or m
 --            m  it was readmitted when the caller looked. If it still is, it is queued in the
 --               round that the readmission allows, unless it waits already
+--            e  with m: it is bulk, and there is an exact set. While it waits, it is in exact
 --            q  it is refused, unless it is already queued or leased. The letter q only
 --               occurs together with n, p or r
 -- returns  1 a letter for each item:
@@ -123,7 +124,8 @@ for _ = 1, tonumber(ARGV[7]) do
     at = at + 1
   end
   special.row = special.exact or special.known
-  special.waits = letters:find('[knpr]') and true
+  special.kept = letters:find('e', 1, true)
+  special.waits = letters:find('[knpre]')
 end
 
 -- The writes to make. hosts has the hosts that get items, with the writes to their keys,
@@ -225,7 +227,7 @@ local function admit(host, special, claimed, entry)
   local claim = claimed and (special.let and 'renewed' or claims[special.exact])
   if claim then count(claim, 1) end
   if special.row or special.let then entry = settleRound(special, claimed, entry) end
-  if special.row then exact[#exact + 1] = special.print end
+  if special.row or special.let and special.kept then exact[#exact + 1] = special.print end
   if not special.delayed then return entry end
   member = (member or tonumber(redis.call('HGET', META, 'z') or 0)) + 1
   host.delayed = host.delayed or {}
@@ -268,7 +270,7 @@ while ARGV[at] do
       n = n + 1
       local special, known = specials[n], not block
       if special and (special.row or special.let) then
-        local member = special.row and redis.call('SISMEMBER', KEYS[5], special.print) == 1
+        local member = (special.row or special.kept) and redis.call('SISMEMBER', KEYS[5], special.print) == 1
         if special.let then known = member and special.waits
         elseif special.known then known = true
         elseif special.exact then known = member end

@@ -206,6 +206,9 @@ func (b *callBuilder) specials(items []*ask) {
 		}
 		if a.let {
 			letters += "m"
+			if !a.exact && b.s.cfg.Exact != nil {
+				letters += "e" // as every bulk item of a later round: see Store.exactPrint
+			}
 		}
 		if a.full {
 			letters += "q"
