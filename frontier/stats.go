@@ -59,12 +59,14 @@ type Stats struct {
 	// counted once.
 	Repeats uint64 `json:"repeats,omitempty"`
 	// PagesAgain counts the Pages whose round is above 0. Only a store that visits pages again counts them.
-	PagesAgain uint64      `json:"pages_again,omitempty"`
-	Delayed    uint64      `json:"delayed"` // part of Queued
-	Hosts      uint64      `json:"hosts"`   // hosts with queued or leased items
-	Paused     bool        `json:"paused"`
-	Filter     FilterStats `json:"filter"`
-	Shadow     ShadowStats `json:"shadow"`
+	PagesAgain uint64 `json:"pages_again,omitempty"`
+	// FailedAgain counts the items among Done that have failed, because their pages are visited again anyway: see Completion.Known.
+	FailedAgain uint64      `json:"failed_again,omitempty"`
+	Delayed     uint64      `json:"delayed"` // part of Queued
+	Hosts       uint64      `json:"hosts"`   // hosts with queued or leased items
+	Paused      bool        `json:"paused"`
+	Filter      FilterStats `json:"filter"`
+	Shadow      ShadowStats `json:"shadow"`
 	// Recovered counts exact items that were new, although the filter claimed to
 	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`

@@ -118,10 +118,16 @@ func (c *sharedVisits) await(what string, is func(sharedStatus) bool) sharedStat
 	}
 }
 
-// check audits the crawl and returns the last round of the page whose round is the lowest. No page may have two records of a round.
+// check is rounds after an audit.
 func (c *sharedVisits) check(after string) int {
 	c.t.Helper()
 	c.must("status", "--audit")
+	return c.rounds(after)
+}
+
+// rounds returns the last round of the page whose round is the lowest. No page may have two records of a round.
+func (c *sharedVisits) rounds(after string) int {
+	c.t.Helper()
 	last, seen := make(map[string]int), make(map[string]bool)
 	for line := range strings.Lines(c.must("output", "--all-rounds", "--columns", "url,round")) {
 		var r struct {
@@ -156,6 +162,12 @@ func TestRevisitSharedKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newSharedVisits(t, rows)
+			_, ended := c.worker("w1", "--max-time", "4s")
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			c.must("set", "recrawl=2s") // the next leader has a plan to begin
+			c.more = append(c.more, "--recrawl", "2s")
 			for i, point := range []string{"visits begun", "visits added", "visits added committed", "visits due", "visits offered", "visits queued",
 				"visits queued committed", "leased", "recorded", "finished", "completed"} {
 				nth := 1 + i%2
@@ -163,25 +175,26 @@ func TestRevisitSharedKilled(t *testing.T) {
 				case "visits begun":
 					nth = 1
 				case "leased", "recorded", "finished", "completed":
-					nth = 40 // among later visits
+					nth = 12 // among later visits
 				}
-				_, died := c.worker("w1", "--max-time", "40s", "--crash-at", fmt.Sprintf("%s:%d", point, nth))
-				other, ended := c.worker("w2", "--max-time", "40s", "--crash-at", fmt.Sprintf("%s:%d", point, nth))
+				flags := []string{"--max-time", "40s", "--crash-at", fmt.Sprintf("%s:%d", point, nth)}
+				one, oneEnded := c.worker("w1", flags...)
+				two, twoEnded := c.worker("w2", flags...)
+				var err error
 				select {
-				case err := <-died:
-					if err == nil {
-						t.Errorf("no worker reached the crash point %q", point)
-					}
-				case <-ended:
+				case err = <-oneEnded:
+					_ = two.Process.Kill()
+					<-twoEnded
+				case err = <-twoEnded:
+					_ = one.Process.Kill()
+					<-oneEnded
 				}
-				_ = other.Process.Kill()
-				select {
-				case <-ended:
-				case <-time.After(time.Minute):
+				if err == nil {
+					t.Errorf("no worker reached the crash point %q", point)
 				}
-				c.check(point)
+				c.rounds(point)
 			}
-			before := c.check("the kills")
+			before := c.rounds("the kills")
 			_, one := c.worker("w1", "--max-time", "25s")
 			_, two := c.worker("w2", "--max-time", "25s")
 			for _, ended := range []<-chan error{one, two} {

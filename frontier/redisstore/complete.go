@@ -539,6 +539,9 @@ func (t *todo) counts() counts {
 	if t.item.item.Round > 0 {
 		sum.add(fieldRepeats, 1)
 	}
+	if t.Known && t.Outcome.State() == frontier.Failed {
+		sum.add(fieldFailedAgain, 1)
+	}
 	if t.Page {
 		sum.add(fieldPages, 1)
 	}

@@ -74,6 +74,7 @@ const (
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldPagesAgain      = "pages_again"
+	fieldFailedAgain     = "failed_again"
 	fieldBytes           = "bytes"
 	fieldRecords         = "records"
 	fieldOutcome         = "o:"   // followed by an outcome

@@ -116,6 +116,7 @@ func countersOf(stats *frontier.Stats) map[string]*uint64 {
 		fieldRetries:         &stats.Retries,
 		fieldPages:           &stats.Pages,
 		fieldPagesAgain:      &stats.PagesAgain,
+		fieldFailedAgain:     &stats.FailedAgain,
 		fieldBytes:           &stats.Bytes,
 		fieldRecords:         &stats.Records,
 		fieldRepeats:         &stats.Repeats,

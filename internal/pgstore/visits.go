@@ -207,6 +207,9 @@ func (s *Store) BusiestVisits(ctx context.Context, n int) ([]VisitHost, error) {
 
 // LeadVisits makes a worker the one that queues what is due, for some time by the server's clock, and reports whether it is.
 func (s *Store) LeadVisits(ctx context.Context, worker string, during time.Duration) (bool, error) {
+	if err := s.exec(ctx, "lead visits", s.sql("begin_visits"), s.crawl); err != nil {
+		return false, err
+	}
 	leads, err := query(ctx, s, "lead visits", s.sql("lead_visits"), pgx.RowTo[bool], s.crawl, worker, during)
 	return len(leads) > 0, err
 }

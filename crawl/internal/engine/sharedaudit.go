@@ -89,9 +89,32 @@ func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	a.Add("done", stats.Done, records.done.Count, from, "")
+	stale := records.settleStale(&stats)
+	a.Add("done", stats.Done, records.done.Count+stats.FailedAgain+stale, from, "")
 	judgeRecords(a, &stats, &records, unread)
 	return nil
+}
+
+// settleStale takes the records of stale URLs out of the counts. Such a URL has the record of an earlier visit, of the same round. If the
+// worker of that visit died before Redis completed the URL, no counter has the record. settleStale returns how many of the
+// stale URLs have a record that is counted.
+func (c *recordCounts) settleStale(stats *frontier.Stats) uint64 {
+	stale := stats.Outcomes[frontier.Stale]
+	left := min(stale, c.all-min(c.all, stats.Records))
+	for o, n := range c.outcomes {
+		more := min(left, n-min(n, stats.Outcomes[o]))
+		c.outcomes[o] -= more
+		c.all -= more
+		left -= more
+		if o.State() == frontier.Done {
+			c.done.Count -= more
+		}
+	}
+	c.pages -= min(stale, c.pages-min(c.pages, stats.Pages))
+	if stale > 0 {
+		c.outcomes[frontier.Stale] = stale // they have no records of their own
+	}
+	return stale
 }
 
 // auditExact compares the number of waiting exact keys in the exact set with their number

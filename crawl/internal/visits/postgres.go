@@ -15,7 +15,7 @@ import (
 )
 
 // LeadTime is how long a process that does not answer keeps others from queueing what is due.
-const LeadTime = 10 * time.Second
+const LeadTime = 5 * time.Second
 
 // server is a database in Postgres, which the workers of a crawl in Redis share.
 type server struct {

@@ -266,10 +266,6 @@ func TestLeader(t *testing.T) {
 			t.Errorf("%s leads: %v, %v, want %v", worker, is, err, want)
 		}
 	}
-	leads("a", false) // there are no rows yet
-	s, err := visits.Shared(t.Context(), pg, "a")
-	must(t, err)
-	must(t, s.Begin("p", "k", begun))
 	leads("a", true)
 	leads("b", false)
 	leads("a", true)
