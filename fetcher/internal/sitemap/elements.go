@@ -275,7 +275,10 @@ func (x *elements) flush() error {
 		}
 		return nil
 	}
-	x.linked, x.loc = x.linked || url != "", url
+	x.linked = x.linked || url != ""
+	if x.modified != nil {
+		x.loc = url
+	}
 	return x.show(Entry{url, x.kind, x.bases})
 }
 
