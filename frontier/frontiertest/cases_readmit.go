@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"fmt"
 	"math/rand/v2"
+	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -128,7 +129,11 @@ func readmitModel(c *driver) {
 		all, index[offer.URL] = append(all, offer), i
 		model[i].ended = map[uint32]bool{}
 	}
-	for step := range 400 {
+	steps := 400
+	if testing.Short() {
+		steps = 100
+	}
+	for step := range steps {
 		i := rng.IntN(urls)
 		m := &model[i]
 		switch rng.IntN(8) {

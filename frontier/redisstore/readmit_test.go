@@ -204,7 +204,11 @@ func wantNoContradiction(t *testing.T, s *Store) {
 // are finished. Each readmission lets its URL in once, and no URL ends twice in a round.
 func TestReadmitBesideWriters(t *testing.T) {
 	t.Parallel()
-	const urls, hosts, readmissions = 60, 10, 60
+	const urls, hosts = 60, 10
+	readmissions := 60
+	if testing.Short() {
+		readmissions = 30
+	}
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.LeaseTTL = time.Minute
 	var all []frontier.Offer
