@@ -81,7 +81,7 @@ plain: build ## all other tests
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -p 3 -parallel 4 -vet=off -short $$(tools/packages.sh plain); \
 	go test -vet=off ./bloomstore/...; \
-	go test -vet=off -short ./cmd/crawler; \
+	go test -vet=off -short -parallel 3 -timeout 25m ./cmd/crawler; \
 	go -C bench test -vet=off -short ./library ./pagedata ./warccheck ./dashboard; \
 	go -C bench test -vet=off ./dedup; \
 	go -C bench test -vet=off -short -run '$(PROOFS)' ./proofs; \

@@ -158,7 +158,14 @@ func (c *sharedVisits) rounds(after string) int {
 // Every page is visited again, no page has two records of a round, and the audit is clean.
 func TestRevisitSharedKilled(t *testing.T) {
 	t.Parallel()
-	for name, rows := range map[string]bool{"files": false, "rows": true} {
+	sinks, last := map[string]bool{"files": false, "rows": true}, "25s"
+	points := []string{"visits begun", "visits added", "visits added committed", "visits due", "visits offered", "visits queued",
+		"visits queued committed", "leased", "recorded", "finished", "completed"}
+	if testing.Short() {
+		delete(sinks, "rows")
+		points, last = []string{"visits offered", "recorded", "finished"}, "12s"
+	}
+	for name, rows := range sinks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newSharedVisits(t, rows)
@@ -168,8 +175,7 @@ func TestRevisitSharedKilled(t *testing.T) {
 			}
 			c.must("set", "recrawl=2s") // the next leader has a plan to begin
 			c.more = append(c.more, "--recrawl", "2s")
-			for i, point := range []string{"visits begun", "visits added", "visits added committed", "visits due", "visits offered", "visits queued",
-				"visits queued committed", "leased", "recorded", "finished", "completed"} {
+			for i, point := range points {
 				nth := 1 + i%2
 				switch point {
 				case "visits begun":
@@ -195,8 +201,8 @@ func TestRevisitSharedKilled(t *testing.T) {
 				c.rounds(point)
 			}
 			before := c.rounds("the kills")
-			_, one := c.worker("w1", "--max-time", "25s")
-			_, two := c.worker("w2", "--max-time", "25s")
+			_, one := c.worker("w1", "--max-time", last)
+			_, two := c.worker("w2", "--max-time", last)
 			for _, ended := range []<-chan error{one, two} {
 				if err := <-ended; err != nil {
 					t.Errorf("a worker after the kills: %v", err)
@@ -222,7 +228,11 @@ func TestRevisitSuspended(t *testing.T) {
 	first, one := c.worker("w1")
 	c.await("visited by the first worker", func(st sharedStatus) bool { return st.Visits.Visits > visitedPages })
 	_, two := c.worker("w2")
-	for range 2 {
+	rounds := 2
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
 		time.Sleep(5 * time.Second) // both have hosts
 		before := c.status().Visits.Visits
 		if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -238,7 +248,7 @@ func TestRevisitSuspended(t *testing.T) {
 	c.must("stop")
 	<-one
 	<-two
-	if least := c.check("the suspension"); least < 5 {
+	if least := c.check("the suspension"); least < 2*rounds {
 		t.Errorf("the lowest round is %d", least)
 	}
 	t.Logf("%+v", c.status())
