@@ -66,12 +66,15 @@ func (r *Row) IsGone() bool {
 // After returns the row after a visit, and what the visit says about the page. The plan and the weight of the page
 // (1 for most) decide when it is due again, but not before the time that the site asked for with MaxAge, up to the longest
 // time of the plan. A visit that is not later than the row's last one counts, but its interval is not remembered.
-func (r Row) After(v Visit, p Plan, weight float64) (after Row, change Change) {
-	defer func() {
-		if p.every >= never { // also if the page is gone
-			after.Next = v.At.Add(never)
-		}
-	}()
+func (r Row) After(v Visit, p Plan, weight float64) (Row, Change) {
+	r, change := r.after(v, p, weight)
+	if p.every >= never { // also if the page is gone
+		r.Next = v.At.Add(never)
+	}
+	return r, change
+}
+
+func (r Row) after(v Visit, p Plan, weight float64) (Row, Change) {
 	if v.Answer == NoAnswer {
 		r.Next = v.At.Add(p.Interval(Rate(r.History), weight))
 		return r, ""
@@ -82,7 +85,7 @@ func (r Row) After(v Visit, p Plan, weight float64) (after Row, change Change) {
 		return r.notFound(v, p, wasGone)
 	}
 	r.Missing, r.Since = 0, time.Time{}
-	change = Unchanged
+	change := Unchanged
 	switch {
 	case isNew:
 		change = New

@@ -131,7 +131,10 @@ func hides(blocks *policy.Blocks, e *events.Event) bool {
 
 // DiscardBlocked removes the dead letters of blocked URLs, of all relays, and returns their number. With dry it only counts.
 func (o *Outbox) DiscardBlocked(ctx context.Context, blocks *policy.Blocks, dry bool) (n uint64, err error) {
-	stored := o.Progress.(letters).Progress
+	stored := o.Progress
+	if hiding, is := stored.(letters); is {
+		stored = hiding.Progress
+	}
 	names, err := stored.Names(ctx)
 	for i := 0; i < len(names) && err == nil; i++ {
 		var all []events.DeadLetter

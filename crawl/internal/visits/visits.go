@@ -434,20 +434,11 @@ func (s *Store) Due(now time.Time, n int) (items []bloomstore.Fingerprint, rows 
 // Queued notes that pages were queued for the visit after a round, those with Row.Sampled as a sample. It does nothing for a
 // page whose row has another round by now.
 func (s *Store) Queued(items []bloomstore.Fingerprint, rows []Row, now time.Time) error {
-	return s.change("queued", items, func(c *change) error {
-		for i, item := range items {
-			before, found := c.row(item)
-			if !found || before.Item.Round != rows[i].Item.Round {
-				continue
-			}
-			after := before
-			if !before.Queued && !before.Later {
-				after.Due = before.Next
-			}
-			after.Queued, after.Later, after.Sampled, after.Next = true, false, before.Sampled || rows[i].Sampled, now.Add(OfferAgain)
-			c.replace(item, &before, &after)
+	return s.edit("queued", items, rows, func(i int, row *Row) {
+		if !row.Queued && !row.Later {
+			row.Due = row.Next
 		}
-		return nil
+		row.Queued, row.Later, row.Sampled, row.Next = true, false, row.Sampled || rows[i].Sampled, now.Add(OfferAgain)
 	})
 }
 
@@ -458,34 +449,37 @@ const soonest = time.Minute
 // Postpone notes that pages are due, but that their hosts have enough in the queue for now. It does nothing for a page that is
 // queued, or whose row has another round by now.
 func (s *Store) Postpone(items []bloomstore.Fingerprint, rows []Row, now time.Time) error {
-	return s.change("postponed", items, func(c *change) error {
-		for i, item := range items {
-			before, found := c.row(item)
-			if !found || before.Queued || before.Item.Round != rows[i].Item.Round {
-				continue
-			}
-			after := before
-			if after.Later = true; !before.Later {
-				after.Due = before.Next
-			}
-			after.Next = now.Add(max(soonest, now.Sub(after.Due)/4))
-			c.replace(item, &before, &after)
+	return s.edit("postponed", items, rows, func(_ int, row *Row) {
+		if row.Queued {
+			return
 		}
-		return nil
+		if !row.Later {
+			row.Due = row.Next
+		}
+		row.Later, row.Next = true, now.Add(max(soonest, now.Sub(row.Due)/4))
 	})
 }
 
 // Skip notes that pages that are due are not visited now, and are looked at again at a time. It does nothing for a page that is
 // queued, or whose row has another round by now.
 func (s *Store) Skip(items []bloomstore.Fingerprint, rows []Row, until time.Time) error {
-	return s.change("skipped", items, func(c *change) error {
+	return s.edit("skipped", items, rows, func(_ int, row *Row) {
+		if !row.Queued {
+			row.Later, row.Due, row.Next = false, time.Time{}, until
+		}
+	})
+}
+
+// edit calls f with the rows of items, except those that have another round than rows by now, and writes what it changes.
+func (s *Store) edit(name string, items []bloomstore.Fingerprint, rows []Row, f func(i int, row *Row)) error {
+	return s.change(name, items, func(c *change) error {
 		for i, item := range items {
 			before, found := c.row(item)
-			if !found || before.Queued || before.Item.Round != rows[i].Item.Round {
+			if !found || before.Item.Round != rows[i].Item.Round {
 				continue
 			}
 			after := before
-			after.Later, after.Due, after.Next = false, time.Time{}, until
+			f(i, &after)
 			c.replace(item, &before, &after)
 		}
 		return nil
